@@ -23,7 +23,6 @@ from falcon._core.dtypes import FLOAT32, FLOAT64, of
 from falcon._core.options import PLANNING
 from falcon._core.text import format_table
 from falcon.bench import command
-from falcon.bench.scheme_files import verify_files
 from falcon.bench.workloads import model_shapes, parse_shape, parse_shapes
 from falcon.discover.arguments import add_discover
 from falcon.schemes.loaders import SUFFIXES
@@ -209,6 +208,8 @@ def _schemes(options: argparse.Namespace) -> int:
                 print(falcon.schemes.formulas.formulas(scheme, shared=True))
         return 0
     if options.verify:
+        from falcon.bench.schemes import verify_files
+
         return verify_files(options.verify)
     found = [falcon.schemes.get(name) for name in falcon.schemes.names()]
     if options.format is not None:
@@ -232,13 +233,13 @@ def _schemes_of_format(found: list[falcon.Scheme], options: argparse.Namespace) 
     best = falcon.schemes.best(*wanted)
     if all(best != x for x in found):
         found.append(best)
-    told = speeds(found, options.size, 5 if options.measure else 0)
-    _print_schemes(found, {"speed": told.speeds})
-    shape, how = told.shape, "measured" if options.measure else "predicted; --measure measures it"
-    of_these = f"of these it would take {told.best}" if told.best else "it considers none of these"
+    shape, told, chosen, label = speeds(found, options.size, 5 if options.measure else 0)
+    _print_schemes(found, {"speed": told})
+    how = "measured" if options.measure else "predicted; --measure measures it"
+    of_these = f"of these it would take {label}" if label else "it considers none of these"
     print(f"\nspeed: the time of falcon's classical algorithm over the scheme's, "
           f"{shape.M} x {shape.N} x {shape.K} float32 ({how})\n"
-          f'"auto" takes {told.chosen} there; {of_these}')  # fmt: skip
+          f'"auto" takes {chosen} there; {of_these}')  # fmt: skip
     return 0
 
 

@@ -293,7 +293,8 @@ def no_rest(monkeypatch):
 
 @pytest.mark.usefixtures("no_rest")
 def test_bench_says_what_it_runs(capsys, monkeypatch):
-    monkeypatch.setattr(workloads, "quick_shapes", lambda: [workloads.Shape(9, 9, 9)])
+    small = workloads.Workload([workloads.Shape(9, 9, 9)], ["float32"])
+    monkeypatch.setitem(workloads.WORKLOADS, "cpu", small)
     err = run(capsys, "bench", "--rounds", 1, "--case-seconds", 0)[2]
     assert err.startswith("no shape given: 1 shapes of language models; one shape, such as ")
 
@@ -353,13 +354,13 @@ def test_bench_models(capsys, monkeypatch):
     monkeypatch.setattr(
         workloads, "model_shapes", lambda name, tokens: [workloads.Shape(tokens, 8, 8, name)]
     )
-    options = ("--model", "one", "--model", "two", "--tokens", 12, "--rounds", 1)
+    options = ("--model", "one", "--model", "two", "--tokens", "12,13", "--rounds", 1)
     status, out, _ = run(capsys, "bench", *options)
     assert status == 0
     assert "one, 12 x 8 x 8 float32" in out
-    assert "12 x 8 x 8" in out
-    assert out.count("  falcon packed  ") == 3  # the mean, too
-    assert "with B packed beforehand: 0 MiB of panels" in out
+    assert "two, 13 x 8 x 8" in out
+    assert out.count("  falcon packed  ") == 5  # the mean, too
+    assert "MiB taken" in out
 
 
 @pytest.mark.usefixtures("no_rest")

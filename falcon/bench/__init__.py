@@ -29,5 +29,5 @@ For all of them::
 
 The command `schemes`::
 
-    schemes.py    how fast those of a format are       scheme_files.py    files, as a table
+    schemes.py    how fast those of a format are, and files that are checked
 """

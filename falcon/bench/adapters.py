@@ -12,12 +12,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, files
+from importlib.metadata import version as version_of
 from typing import Any
 
 import numpy as np
 
 import falcon
-from falcon._core.dtypes import DType, of
+from falcon._core.dtypes import FLOAT64, of
 from falcon._core.options import thread_count
 from falcon._front.info import numpy_blas
 
@@ -31,7 +32,7 @@ class Job:
 
 
 Adapter = Callable[[np.ndarray, np.ndarray, np.ndarray], Job]
-_ROW_MAJOR, _NO_TRANSPOSE = 101, 111  # of CBLAS
+_ROW_MAJOR, _NO_TRANSPOSE, _ONE_OFFSET = 101, 111, 173  # of CBLAS
 
 
 def with_numpy(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
@@ -40,55 +41,32 @@ def with_numpy(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
 
 
 def with_mkl(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
-    """Intel MKL's cblas_?gemm, or its products of bfloat16 and int8; PyPI's package `mkl`."""
-    library = mkl_library()
-    row = of(a.dtype)
-    if row.blas is None:
-        return _with_mkl_wide(library, row, a, b, out)
-    call = getattr(library, f"cblas_{row.blas}gemm")
-    (m, k), n = a.shape, b.shape[1]
-    pointers = [ctypes.c_void_p(x.ctypes.data) for x in (a, b, out)]
-    one, zero = np.ones((), a.dtype), np.zeros((), a.dtype)
-    alpha: Any
-    beta: Any
-    if row.is_complex:  # complex scalars are passed by address
-        alpha, beta = (ctypes.c_void_p(x.ctypes.data) for x in (one, zero))
-    else:
-        scalar = np.ctypeslib.as_ctypes_type(a.dtype)
-        alpha, beta = scalar(1), scalar(0)
-
-    def run(_keep: Any = (a, b, out, one, zero)) -> None:
-        call(_ROW_MAJOR, _NO_TRANSPOSE, _NO_TRANSPOSE, m, n, k, alpha, pointers[0], k,
-             pointers[1], n, beta, pointers[2], n)  # fmt: skip
-
-    return Job(run)
-
-
-def _with_mkl_wide(
-    library: ctypes.CDLL, row: DType, a: np.ndarray, b: np.ndarray, out: np.ndarray
-) -> Job:
-    """Run MKL's products with sums in float32 or int32; `fetch` rounds to the type of `out`.
+    """Run MKL's product, from PyPI's package `mkl`; of bfloat16 and int8 with wider sums.
 
     The product of integers takes an unsigned A by rows, and a number that it adds to all of A: so
     the highest bit of A's elements is flipped before, and -128 is added.
     """
+    library, row = mkl_library(), of(a.dtype)
     (m, k), n = a.shape, b.shape[1]
     x = a.view(np.uint8) ^ 0x80 if row.is_exact else a
-    product, zero = np.empty((m, n), row.wide[0].numpy), np.zeros(1, np.int32)
-    left, right, result, offset = (
-        ctypes.c_void_p(array.ctypes.data) for array in (x, b, product, zero)
-    )
-    one_offset, ones, zeros = 173, ctypes.c_float(1), ctypes.c_float(0)
-    arguments: tuple[Any, ...]
+    product = out if row.blas else np.empty((m, n), row.wide[0].numpy)
+    scalars, offset = np.array([1, 0], a.dtype), np.zeros(1, np.int32)
+    arrays = x, b, product, offset, scalars[:1], scalars[1:]
+    alpha: Any
+    beta: Any
+    left, right, result, zero, alpha, beta = (ctypes.c_void_p(y.ctypes.data) for y in arrays)
+    if not row.is_complex:  # complex scalars are passed by address
+        real = ctypes.c_double if row is FLOAT64 else ctypes.c_float
+        alpha, beta = real(1), real(0)
+    arguments: tuple[Any, ...] = (m, n, k, alpha, left, k, right, n, beta, result, n)
     if row.is_exact:
-        call = library.cblas_gemm_s8u8s32
-        factors = left, k, ctypes.c_byte(-128), right, n, ctypes.c_byte(0)
-        arguments = (one_offset, m, n, k, ones, *factors, zeros, result, n, offset)
+        call, left_offset, right_offset = library.cblas_gemm_s8u8s32, *map(ctypes.c_byte, (-128, 0))
+        arguments = (_ONE_OFFSET, m, n, k, alpha, left, k, left_offset, right, n, right_offset,
+                     beta, result, n, zero)  # fmt: skip
     else:
-        call = library.cblas_gemm_bf16bf16f32
-        arguments = (m, n, k, ones, left, k, right, n, zeros, result, n)
+        call = library[f"cblas_{row.blas}gemm" if row.blas else "cblas_gemm_bf16bf16f32"]
 
-    def run(_keep: Any = (x, b, product, zero)) -> None:
+    def run(_keep: Any = arrays) -> None:
         call(_ROW_MAJOR, _NO_TRANSPOSE, _NO_TRANSPOSE, *arguments)
 
     return Job(run, lambda: np.copyto(out, product, casting="same_kind"))
@@ -141,12 +119,6 @@ def with_falcon(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
     return Job(lambda: falcon.gemm(a, b, out=out, dtype=out.dtype))
 
 
-def with_falcon_packed(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
-    """Run falcon with B packed beforehand, which is not timed."""
-    packed = falcon.pack(b, rows=a.shape[0], dtype=out.dtype)
-    return Job(lambda: falcon.gemm(a, packed, out=out))
-
-
 def _tensors(*arrays: np.ndarray) -> list[Any]:
     import warnings
 
@@ -164,7 +136,6 @@ def _tensors(*arrays: np.ndarray) -> list[Any]:
 
 ADAPTERS: dict[str, Adapter] = {
     "falcon": with_falcon,
-    "falcon packed": with_falcon_packed,
     "numpy": with_numpy,
     "mkl": with_mkl,
     "torch": with_torch,
@@ -172,47 +143,29 @@ ADAPTERS: dict[str, Adapter] = {
 }
 
 
-def load(name: str) -> None:
-    """Import what an adapter needs.
-
-    Raises ImportError: it is not installed; the message says what.
-    """
-    if name == "mkl":
-        mkl_library()
-    elif name in ("torch", "onednn"):
-        import torch
-
-        if name == "onednn" and not torch.backends.mkldnn.is_available():
-            raise ImportError("this build of PyTorch has no oneDNN")
-
-
-def about(name: str, dtypes: list[str]) -> dict[str, Any]:
-    """Return library, version, number of threads and kernels by type, as the library tells them.
+def about(name: str, dtype: str) -> dict[str, Any]:
+    """Return library, version, number of threads and kernel, as the library tells them.
 
     It has multiplied before, because some libraries load their kernels only then.
     """
-    kernels, threads = {}, thread_count()
-    if name.startswith("falcon"):
+    threads = thread_count()
+    if name == "falcon":
         known: Any = falcon.show_config("dict")["cpu kernels"]  # type: ignore[index]
-        kernels = {x: known.get(f"{of(x).engine} kernel", "NumPy's BLAS") for x in dtypes}
+        kernel = known.get(f"{of(dtype).engine} kernel", "NumPy's BLAS")
         library, version = "falcon", falcon.__version__
     elif name == "mkl":
-        told = ctypes.create_string_buffer(200)
-        mkl_library().mkl_get_version_string(told, len(told))
-        found = re.search(r"Version (\S+?)-Product", told.value.decode())
-        library, version = "oneMKL", found[1] if found else "?"
-        kernels = dict.fromkeys(dtypes, _mkl_kernels())
+        library, version, kernel = "oneMKL", version_of("mkl"), _mkl_kernels()
     elif name == "numpy":
         library, (version, _, kernel) = "NumPy", numpy_blas().partition(", ")
         version = f"{np.__version__} ({version})"
-        kernels = dict.fromkeys(dtypes, kernel.removesuffix(" kernels"))
+        kernel = kernel.removesuffix(" kernels")
     else:
         import torch
 
         library = "PyTorch mm" if name == "torch" else "PyTorch's oneDNN"
         version, threads = torch.__version__, torch.get_num_threads()
-        kernels = dict.fromkeys(dtypes, torch.backends.cpu.get_cpu_capability())
-    return {"library": library, "version": version, "threads": threads, "kernels": kernels}
+        kernel = torch.backends.cpu.get_cpu_capability()
+    return {"library": library, "version": version, "threads": threads, "kernel": kernel}
 
 
 def _mkl_kernels() -> str:

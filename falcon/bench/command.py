@@ -27,18 +27,16 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
                       "as 2048,2048,2048 or 2048x2048x2048")  # fmt: skip
     what.add_argument("--shape", action="append", metavar="M,N,K", help="a shape (repeatable)")
     what.add_argument("--model", action="append", help=MODEL_HELP)
-    what.add_argument("--tokens", default="2048", help="M for --model (default 2048); several, "
-                      "with commas, for --prefill")  # fmt: skip
+    what.add_argument("--tokens", default="2048", help="M for --model (default 2048); several "
+                      "with commas")  # fmt: skip
     what.add_argument("--workload", action="append", choices=WORKLOADS,
-                      help="shapes for --peers (repeatable; default squares)")  # fmt: skip
+                      help="shapes by name (repeatable; default for --peers: squares)")  # fmt: skip
     what.add_argument("--max-gib", type=float, help="skip shapes that need more GiB of memory "
                       "(default 4; with --peers half of the memory)")  # fmt: skip
     how = parser.add_argument_group("which measurement (default: falcon and NumPy)")
     kind = how.add_mutually_exclusive_group()
     kind.add_argument("--peers", action="store_true", help="falcon and every library")
     kind.add_argument("--quick", action="store_true", help="the same in under 3 minutes")
-    kind.add_argument("--split", action="store_true", help="float32 by bfloat16 parts, by falcon's "
-                      "own kernels, and every library: speed and errors")  # fmt: skip
     kind.add_argument("--list-peers", action="store_true",
                       help="list the libraries, with versions and kernels")  # fmt: skip
     kind.add_argument("--peak", action="store_true", help="the rate of each micro-kernel alone")
@@ -59,24 +57,17 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="the record file; a run "
                         "that was stopped resumes from FILE.part")  # fmt: skip
     parser.add_argument("--fresh", action="store_true", help="delete FILE and FILE.part first")
-    parser.add_argument("--packed", action="store_true", help="with --peers: falcon with B packed "
-                        "beforehand, too")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     layers = parser.add_argument_group("--prefill")
     layers.add_argument("--layers", type=int, default=1, help="decoder layers (default 1)")
-    layers.add_argument("--memory-limit", type=parse_bytes, metavar="BYTES", help="most memory of "
-                        "packed weights, such as 2GiB (default: twice the weights)")  # fmt: skip
     cluster = parser.add_argument_group("with --dask")
     cluster.add_argument("--memory", type=parse_bytes, metavar="BYTES", help="limit of each "
-                         "worker; operands and result are then Zarr files")  # fmt: skip
+                         "worker; operands and result are then Zarr files in TMPDIR")  # fmt: skip
     cluster.add_argument("--workers", type=int, default=2, help="processes (default 2)")
     cluster.add_argument("--worker-threads", type=int, default=1, help="tasks that a worker runs "
                          "at once (default 1)")  # fmt: skip
     cluster.add_argument("--chunk", type=int, help="lines of a chunk (default 4096, or a "
                          "sixteenth of --memory)")  # fmt: skip
-    cluster.add_argument("--folder", type=Path, help="where Zarr files are written (default: the "
-                         "folder for temporary files)")  # fmt: skip
-    cluster.add_argument("--no-peer", action="store_true", help="without dask.array.matmul")
 
 
 def add_report(parser: argparse.ArgumentParser) -> None:
@@ -93,10 +84,6 @@ def bench(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
         raise ValueError("--rounds must be at least 1")
     if options.time_budget is not None and not options.time_budget > 0:
         raise ValueError("--time-budget must be more than 0")
-    if not options.prefill:
-        if len(options.tokens) > 1:
-            raise ValueError("--tokens takes several only with --prefill")
-        (options.tokens,) = options.tokens
     if options.peak:
         return _peak(options)
     if options.list_peers:
@@ -114,7 +101,7 @@ def _comparison(
     options: argparse.Namespace,
 ) -> Callable[[argparse.Namespace, dict[str, Any]], Comparison]:
     """Return what the options choose."""
-    if options.peers or options.quick or options.split:
+    if options.peers or options.quick:
         from .suite import BesidePeers
 
         return BesidePeers

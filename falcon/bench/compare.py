@@ -87,10 +87,6 @@ class Comparison:
         """Make the operands of a case, and its sides."""
         raise NotImplementedError
 
-    def seconds(self, case: Case) -> float:
-        """Guess how long a case takes: one that the time does not suffice for is not begun."""
-        return 0.0
-
     def is_lost(self) -> bool:
         """Whether all cases after one that failed would fail too."""
         return False
@@ -100,6 +96,7 @@ def own_classical(options: dict[str, Any], dtypes: Iterable[str]) -> dict[str, A
     """Return `falcon.gemm`'s options for falcon's classical kernels; NumPy's where it has none."""
     found = {**options, "scheme": "classical"}
     own = backends()["cpu"] == "available" and all(of(x).engine is not None for x in dtypes)
+    own &= found.get("arithmetic", "auto") in ("auto", "native")  # parts need tiles there
     if own and found.get("backend", "auto") == "auto":
         found["backend"] = "cpu"
     return found
@@ -124,8 +121,19 @@ def given_shapes(options: argparse.Namespace) -> list[Shape]:
     shapes = workloads.parse_shapes(options.sizes)
     shapes += [workloads.parse_shape(text) for text in options.shape or ()]
     for model in options.model or ():
-        shapes.extend(workloads.model_shapes(model, options.tokens))
+        for tokens in options.tokens:
+            shapes.extend(workloads.model_shapes(model, tokens))
     return shapes
+
+
+def cases(options: argparse.Namespace, usual: str) -> list[Case]:
+    """Return the cases asked for, each once; those of the workload `usual` if no shape is given."""
+    asked, given = dtypes(options), given_shapes(options)
+    found = [Case("given", shape, x) for shape in given for x in asked or ["float32"]]
+    for name in options.workload or ([] if given else [usual]):
+        workload = workloads.WORKLOADS[name]
+        found += [Case(name, y, x) for x in asked or workload.dtypes for y in workload.shapes]
+    return list(dict.fromkeys(found))
 
 
 def that_fit(cases: list[Case], limit: float, results: int) -> list[Case]:

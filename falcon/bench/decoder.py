@@ -27,7 +27,6 @@ class Architecture:
     num_attention_heads: int
     num_key_value_heads: int
     intermediate_size: int
-    vocab_size: int
     rope_theta: float
     rms_norm_eps: float
     bias: bool  # of queries, keys and values

@@ -55,11 +55,8 @@ def product_dtype(dtype: np.dtype) -> np.dtype:
 def sampled_error(a: np.ndarray, b: np.ndarray, c: np.ndarray, rows: int = 32) -> float:
     """RMS error of some rows of ``c`` relative to the RMS of the product, in higher precision.
 
-    `a`, `b`, `c`: ndarray, shapes (M, K), (K, N), (M, N).
-    `rows`: rows compared, evenly spaced over C. float64 operands are compared in long double, which
-    has no BLAS, so only four rows are taken then.
-    Returns float: 0.0 or infinity for integers, which are right or wrong. For long double the
-    difference from NumPy's product, because there is no higher precision.
+    Returns 0.0 or infinity for integers, which are right or wrong; for long double, beyond which
+    there is no precision, the difference from NumPy's product.
     """
     index = sampled_rows(c.shape, c.dtype, rows)
     return relative_error(c[index], exact_rows(a, b, index))

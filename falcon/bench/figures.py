@@ -93,15 +93,6 @@ def _peak(found: dict[str, Any], dtype: str) -> float | None:
     return max(rates, default=None)
 
 
-def _sizes(axis: Any, sizes: list[int]) -> None:
-    """Label a logarithmic axis with the sizes that were measured."""
-    from matplotlib.ticker import FixedLocator, NullLocator
-
-    axis.set_major_locator(FixedLocator(sizes))
-    axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(lambda x, _: f"{x:.0f}")
-
-
 def _label(x: dict[str, Any]) -> str:
     square = x["M"] == x["N"] == x["K"]
     sizes = f"{x['M']}³" if square else f"{x['M']} × {x['N']} × {x['K']}"
@@ -130,7 +121,8 @@ def rates(found: dict[str, Any]) -> Figure | None:
             axis.axhline(peak, color="black", linestyle="--", linewidth=1.2,
                          label="measured peak")  # fmt: skip
         axis.set_xscale("log", base=2)
-        _sizes(axis.xaxis, [x["M"] for x in cases])
+        axis.set_xticks([x["M"] for x in cases], [x["M"] for x in cases])
+        axis.minorticks_off()
         axis.set_ylim(bottom=0)
         axis.set(title=dtype, xlabel="M = N = K")
     axes[0].set_ylabel("effective GFLOP/s (2MNK / time)")

@@ -27,11 +27,10 @@ from falcon._gpu.steps import run
 from . import compare
 from .compare import Comparison, Prepared, Say, Side
 from .errors import relative_error
-from .records import CLASSICAL, FALCON, PACKED, plan_entry
+from .records import CLASSICAL, FALCON, PACKED, panel_bytes, plan_entry
 from .system import describe_machine
 from .workloads import Case, Shape
 
-_SIZES = (4096, 8192, 16384)
 # Options of falcon.gemm that apply to a GPU; threads and backend are those of the host.
 _OPTIONS = ("scheme", "arithmetic", "max_growth", "workspace_limit")
 _ERROR_ROWS = 32
@@ -44,10 +43,8 @@ class OnGpu(Comparison):
     """Falcon's choice, the same with B packed, its classical path, cuBLAS, and torch with CUDA."""
 
     def __init__(self, options: argparse.Namespace, settings: dict[str, Any]) -> None:
-        shapes = compare.given_shapes(options) or [Shape(n, n, n) for n in _SIZES]
-        names = compare.dtypes(options) or ["float32"]
-        cases = [Case("given", shape, name) for shape in shapes for name in names]
-        super().__init__(options, {name: settings[name] for name in _OPTIONS}, cases)
+        settings = {name: settings[name] for name in _OPTIONS}
+        super().__init__(options, settings, compare.cases(options, "gpu"))
 
     def machine(self) -> dict[str, Any]:
         """Return the host and the GPU: its name, driver, libraries and settings.
@@ -115,12 +112,13 @@ def _sides(case: Case, options: dict[str, Any]) -> list[Side]:
         def told(_: float) -> dict[str, Any]:
             calls[0]()  # the result whose error is measured
             error = relative_error(device.download(out[rows]), exact())
-            return {"kernel": about.name, "plan": plan, "error": error}
+            return {"kernel": about.name, "plan": plan, "error": error,
+                    "extra_bytes": panel_bytes(right[0])}  # fmt: skip
 
         return Side(name, mean, rest=0.0, about=told)
 
     def ours(name: str, right: list[Any], **how: Any) -> Side:
-        plan = plan_entry(falcon.plan(a, right[0], **how), right[0])
+        plan = plan_entry(falcon.plan(a, right[0], **how))
         return side(name, lambda x, y, out: partial(falcon.gemm, x, y, out=out, **how), right, plan)
 
     plain = [y for _, y in operands]

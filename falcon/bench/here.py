@@ -15,10 +15,10 @@ import falcon
 from falcon._core.dtypes import of
 from falcon._front.info import numpy_blas
 
-from . import compare, workloads
+from . import compare
 from .compare import Comparison, Prepared, Say, Side, own_classical
 from .errors import exact_rows, relative_error, sampled_rows
-from .records import CLASSICAL, FALCON, PACKED, plan_entry
+from .records import CLASSICAL, FALCON, PACKED, panel_bytes, plan_entry
 from .workloads import Case, operands
 
 
@@ -28,13 +28,10 @@ class BesideNumpy(Comparison):
     budget = 300.0
 
     def __init__(self, options: argparse.Namespace, settings: dict[str, Any]) -> None:
-        shapes = compare.given_shapes(options)
-        if not shapes:
-            shapes = workloads.quick_shapes()
-            print(f"no shape given: {len(shapes)} shapes of language models; one shape, such as "
+        cases = compare.cases(options, "cpu")
+        if cases[0].workload == "cpu":
+            print(f"no shape given: {len(cases)} shapes of language models; one shape, such as "
                   "2048,2048,2048, takes seconds", file=sys.stderr)  # fmt: skip
-        dtypes = compare.dtypes(options) or ["float32"]
-        cases = [Case("given", shape, dtype) for dtype in dtypes for shape in shapes]
         cases = compare.that_fit(cases, options.max_gib or 4.0, 3)
         super().__init__(options, settings, cases)
 
@@ -54,9 +51,11 @@ class BesideNumpy(Comparison):
             )  # fmt: skip
 
         def ours(name: str, right: Any, **how: Any) -> Side:
-            plan = plan_entry(falcon.plan(a, right, **how), right)
-            call = partial(falcon.gemm, a, right, **how)
-            return side(name, call, library="falcon", version=falcon.__version__, plan=plan)
+            return side(
+                name, partial(falcon.gemm, a, right, **how), library="falcon",
+                version=falcon.__version__, plan=plan_entry(falcon.plan(a, right, **how)),
+                extra_bytes=panel_bytes(right),
+            )  # fmt: skip
 
         sides = [ours(FALCON, b, **self.settings)]
         if shape.label:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from importlib import import_module
 from math import inf
 from pathlib import Path
 from statistics import mean
+from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
@@ -59,7 +59,7 @@ class OnDask(Comparison):
 
     def asked(self, machine: dict[str, Any]) -> dict[str, Any]:
         """Return also how the cluster is made."""
-        names = ("memory", "workers", "worker_threads", "chunk", "no_peer")
+        names = ("memory", "workers", "worker_threads", "chunk")
         return {**super().asked(machine), **{name: getattr(self.options, name) for name in names}}
 
     @contextmanager
@@ -74,12 +74,11 @@ class OnDask(Comparison):
         multiply: dict[str, Callable[[Any, Any], Any]] = {FALCON: ours}
         if options.workers > 1 and not options.memory:
             multiply[_PLACED] = ours
-        if not options.no_peer:
-            multiply["dask.array.matmul"] = da.matmul
+        multiply["dask.array.matmul"] = da.matmul
         limit = f", {options.memory / 2**30:.3g} GiB each" if options.memory else ""
         note = f"chunks of {chunk}, {options.workers} workers x {options.worker_threads}{limit}"
         with (
-            _folder(options) as folder,
+            TemporaryDirectory() if options.memory else nullcontext() as made,
             LocalCluster(n_workers=options.workers, memory_limit=options.memory or "auto",
                          threads_per_worker=options.worker_threads, dashboard_address=":0",
                          silence_logs=50) as cluster,
@@ -89,6 +88,7 @@ class OnDask(Comparison):
             small = [da.ones((64, 64), chunks=32, dtype=dtype)] * 2
             for call in multiply.values():
                 call(*small).compute()  # imports
+            folder = None if made is None else Path(made)
             if folder is not None:
                 client.run(import_module, "zarr")
                 for name, x in zip("xy", _random(case, chunk), strict=True):
@@ -109,16 +109,6 @@ def _chunk(memory: int | None, dtype: np.dtype) -> int:
     """
     side = _CHUNK if memory is None else int((memory / 16 / dtype.itemsize) ** 0.5)
     return max(256, side // 256 * 256)
-
-
-@contextmanager
-def _folder(options: argparse.Namespace) -> Iterator[Path | None]:
-    """Make a folder for Zarr files; None: all stays in memory."""
-    if not options.memory:
-        yield None
-        return
-    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        yield Path(folder)
 
 
 def _random(case: Case, chunk: int) -> list[Any]:

@@ -96,11 +96,15 @@ def case_entry(
     }
 
 
-def plan_entry(plan: Any, right: Any = None) -> dict[str, Any]:
-    """Return the entry of falcon's plan, with the bytes of B's panels if it is packed."""
-    panels = {"panels": right.nbytes} if isinstance(right, falcon.PackedOperand) else {}
+def plan_entry(plan: Any) -> dict[str, Any]:
+    """Return the entry of falcon's plan."""
     return {"backend": plan.backend.name, "scheme": plan.label,
-            "workspace": plan.workspace, "growth": plan.growth, **panels}  # fmt: skip
+            "workspace": plan.workspace, "growth": plan.growth}  # fmt: skip
+
+
+def panel_bytes(right: Any) -> int | None:
+    """Return the bytes of B's panels; None if it is not packed."""
+    return right.nbytes if isinstance(right, falcon.PackedOperand) else None
 
 
 def empty(machine: dict[str, Any], threads: int) -> dict[str, Any]:
@@ -110,10 +114,10 @@ def empty(machine: dict[str, Any], threads: int) -> dict[str, Any]:
     return {"format": FORMAT, "machine": machine, "threads": threads, **lists, "peak": None}
 
 
-def session(self_check: dict[str, Any] | None = None) -> dict[str, Any]:
+def session() -> dict[str, Any]:
     """Return a session that begins now."""
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    return {"started": now, "falcon": describe_falcon(), "self_check": self_check}
+    return {"started": now, "falcon": describe_falcon()}
 
 
 def estimate_of(entry: dict[str, Any]) -> Estimate:

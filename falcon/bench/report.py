@@ -76,11 +76,9 @@ def _setting(found: dict[str, Any]) -> str:
         f"falcon {x['version']}" + (f" ({x['commit']}{', modified' * x['modified']})"
                                     if x["commit"] else "") for x in known)  # fmt: skip
     times = sorted(x["started"][:16].replace("T", " ") for x in sessions)
-    checks = [f"{x['self_check']['median']:.3f}" for x in sessions if x["self_check"]]
-    check = f" NumPy against itself came out at {', '.join(checks)}." if checks else ""
     return (
         f"{machine['cpu']}, {found['threads']} threads of {machine['cpus']} CPUs; {caches}; "
         f"{machine['system']}; Python {machine['python']}, NumPy {machine['numpy']}. "
         f"{', '.join(versions)}. Measured {' to '.join(dict.fromkeys((times[0], times[-1])))} UTC "
-        f"in {len(sessions)} sessions.{check}"
+        f"in {len(sessions)} sessions."
     )

@@ -6,12 +6,12 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import count
 from math import inf
 from pathlib import Path
 from typing import Any
+
+from tqdm import tqdm
 
 from falcon._core.timing import interleave
 
@@ -67,13 +67,14 @@ class Run:
         left, end, complete = self.left(), time.monotonic() + seconds, True
         if not left:
             return True
+        bar = tqdm(total=len(left), unit="case", leave=False, disable=not sys.stderr.isatty())
         try:
-            with _progress(len(left)) as bar, self.what.session(self.found, bar.set_description):
+            with bar, self.what.session(self.found, bar.set_description):
                 for at, case in enumerate(left):
                     limit = inf
                     if self.path is None:
                         limit = (end - time.monotonic()) / (len(left) - at)
-                    elif at and time.monotonic() + self.what.seconds(case) > end:
+                    elif at and time.monotonic() > end:
                         return False
                     try:
                         self.found["cases"].append(self._case(case, limit, bar.set_description))
@@ -126,14 +127,6 @@ class Run:
             held = {"asked": self._asked, "found": self.found, "failed": self._failed}
             part.write_text(json.dumps(held), encoding="utf-8")
             part.replace(self.path)
-
-
-@contextmanager
-def _progress(cases: int) -> Iterator[Any]:
-    from tqdm import tqdm
-
-    with tqdm(total=cases, unit="case", leave=False, disable=not sys.stderr.isatty()) as bar:
-        yield bar
 
 
 def run(what: Comparison, options: argparse.Namespace) -> int:

@@ -1,17 +1,20 @@
-"""How fast the schemes of a format are: ``python -m falcon schemes 3x4x5``."""
+"""The command `schemes`: how fast those of a format are (3x4x5), and files that are checked."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from contextlib import suppress
+from pathlib import Path
 
 import falcon
 from falcon._backends import available_backends
 from falcon._core.plan import Candidate
+from falcon._core.text import format_table
 from falcon._front.tune import compare
 from falcon.decision.rates import rates
 from falcon.decision.select import preferred
 from falcon.schemes import Scheme
+from falcon.schemes.loaders import FORMULAS, head_of, text_of
 
 from .workloads import Shape
 
@@ -22,18 +25,14 @@ def shape_of(scheme: Scheme, size: int) -> Shape:
     return Shape(m, n, k, scheme.name)
 
 
-class Speeds(NamedTuple):
-    """How fast the schemes of a format are at one shape, and what "auto" chooses there."""
+def speeds(
+    found: Sequence[Scheme], size: int, rounds: int = 0
+) -> tuple[Shape, list[str], str, str | None]:
+    """Predict the speeds of schemes of one format in float32, or measure them in `rounds`.
 
-    shape: Shape
-    speeds: list[str]  # time of falcon's classical path over that of each scheme
-    chosen: str  # label of what "auto" chooses among all schemes
-    # Label of the best scheme of this format; None if "auto" considers none of them.
-    best: str | None
-
-
-def speeds(found: Sequence[Scheme], size: int, rounds: int = 0) -> Speeds:
-    """Predict the speeds of schemes of one format in float32, or measure them in `rounds`."""
+    Returns the shape; the time of falcon's classical path over each scheme's; what "auto" chooses
+    among all schemes, and the best of this format, None if it considers none of them.
+    """
     shape = shape_of(found[0], size)
     backends = available_backends()
     known = {x.name: x for x in backends}
@@ -59,4 +58,39 @@ def speeds(found: Sequence[Scheme], size: int, rounds: int = 0) -> Speeds:
     ]
     policy = known[auto.backend.name].policy(auto.problem)
     best = preferred(mine, policy).option.label if mine else None
-    return Speeds(shape, told, auto.option.label, best)
+    return shape, told, auto.option.label, best
+
+
+def verify_files(paths: list[str]) -> int:
+    """Print what a file of schemes holds; of several files, or of formulas, a table."""
+    if len(paths) == 1 and not paths[0].lower().endswith(FORMULAS):
+        for scheme in falcon.schemes.load_all(paths[0]):
+            print(f"{scheme!r}: all Brent equations hold")
+            print(str(scheme).split("\n\n", 1)[0])
+        return 0
+    rows, wrong = [("file", "format", "equations that fail", "additions", "RMS growth", "")], False
+    for path in paths:
+        whole = None
+        try:
+            if path.lower().endswith(FORMULAS):
+                with suppress(falcon.SchemeError):  # other formats, or `load_all` says why
+                    whole = falcon.schemes.check(text_of(head_of(Path(path)), Path(path)))
+            found = (
+                falcon.schemes.load_all(path) if whole is None else [whole.scheme] if whole else []
+            )
+        except falcon.SchemeError as error:
+            rows.append((Path(path).name, "", "", "", "", str(error)))
+            wrong = True
+            continue
+        if whole is not None and not whole:
+            wrong = True
+            size = f"<{','.join(map(str, whole.format))};{whole.rank}>"
+            count = f"{len(whole.violations)} of {whole.equations}"
+            rows.append((Path(path).name, size, count, "", "", "; ".join(whole.differences)))
+        rows += [
+            (Path(path).name, repr(x).split()[-1][:-1], "0", str(x.additions.reduced),
+             f"{x.rms_growth:.2f}", "")
+            for x in found
+        ]  # fmt: skip
+    print(format_table(rows, left=2))
+    return 1 if wrong else 0

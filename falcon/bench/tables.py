@@ -9,7 +9,7 @@ from typing import Any
 from falcon._core.text import format_table
 from falcon._core.timing import LEAST_PAIRS, Estimate, Record, geometric_mean
 
-from .records import CLASSICAL, FALCON, PACKED, estimate_of
+from .records import CLASSICAL, FALCON, estimate_of
 
 INTERVAL = "± distance to the farther end of its 95 % confidence interval; * not known to 2 %"
 
@@ -39,14 +39,6 @@ def doubts(found: dict[str, Any]) -> list[Doubt]:
             if not y["known"]:
                 key = f"{x['label']} {x['key']}".strip()
                 unknown.append(f"{key} ({name} to {100 * y['uncertainty']:.1f} %)")
-    for i, session in enumerate(found["sessions"], 1):
-        check = session["self_check"]
-        if check and not check["passed"]:
-            text = (
-                f"session {i}: NumPy against itself came out at {check['median']:.3f}, not within "
-                "2 % of 1.00: this machine is too noisy for figures to be trusted"
-            )
-            said.append(Doubt(text, True))
     if unknown:
         text = (
             f"{len(unknown)} of {ratios} ratios not known to 2 %, or from fewer than "
@@ -60,12 +52,6 @@ def doubts(found: dict[str, Any]) -> list[Doubt]:
 def side_names(cases: Iterable[dict[str, Any]]) -> list[str]:
     """Return the names of the sides of some cases, falcon first."""
     return list(dict.fromkeys(name for x in cases for name in x["sides"]))
-
-
-def choice(case: dict[str, Any], side: str = FALCON) -> str:
-    """Return what falcon chose: scheme and backend."""
-    plan = case["sides"].get(side, {}).get("plan") or {"scheme": "?", "backend": "?"}
-    return f"{plan['scheme']} ({plan['backend']})"
 
 
 # Relative half width of a mean's interval beyond which no side is called the fastest.
@@ -127,11 +113,6 @@ def text(found: dict[str, Any]) -> str:
         parts.append(format_peers(found["peers"]))
     if found["cases"]:
         parts.append(format_cases(found["cases"]))
-    panels = [x["sides"][PACKED]["plan"].get("panels") for x in found["cases"]
-              if PACKED in x["sides"]]  # fmt: skip
-    if any(panels):
-        mib = sum(x or 0 for x in panels) / 2**20
-        parts.append(f"with B packed beforehand: {mib:.0f} MiB of panels")
     won = [f"fastest, {verdict.group}: {verdict.winner()}" for verdict in verdicts(found)]
     return "\n\n".join([*parts, *(["\n".join(won)] if won else [])])
 
@@ -175,7 +156,7 @@ def format_cases(cases: Sequence[dict[str, Any]]) -> str:
                 f"{y['plan']['workspace'] / 2**20:.0f}" if y["plan"] else "",
                 "" if y["extra_bytes"] is None else f"{y['extra_bytes'] / 2**20:.0f}",
                 *(z if isinstance(z, str) else f"{z:.4g}" for z in facts),
-                choice(x, name) if y["plan"] else "",
+                f"{y['plan']['scheme']} ({y['plan']['backend']})" if y["plan"] else "",
             ))  # fmt: skip
         rows += [f"  {name} failed: {why}" for name, why in x["failed"].items()]
     if len(cases) > 1 and len({x["workload"] for x in cases}) == 1:

@@ -1,13 +1,13 @@
 """Shapes to measure: squares, layers of language models, thin and odd ones, or the user's.
 
-To add a workload: a line in `WORKLOADS`.
+All are in data/llm_shapes.json.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
@@ -17,8 +17,6 @@ import numpy as np
 
 from falcon._core.dtypes import FLOAT32, FLOAT64, of
 
-# flop/s, for progress bars and time budgets.
-_GUESSED_RATE = 5e10
 _MOST_DIGITS = 9  # of a size: no machine holds a matrix with a longer side
 
 
@@ -62,8 +60,8 @@ class Case:
 class Workload:
     """A set of shapes, with the dtypes that are measured unless the user gives others."""
 
-    shapes: Callable[[], list[Shape]]
-    dtypes: tuple[str, ...]
+    shapes: list[Shape]
+    dtypes: list[str]
 
 
 @cache
@@ -89,7 +87,7 @@ def model_shapes(name: str, tokens: int) -> list[Shape]:
     return [Shape(tokens, n, k, layer) for layer, (n, k) in layers.items()]
 
 
-def layers(names: tuple[str, ...], tokens: int) -> list[Shape]:
+def layers(names: Sequence[str], tokens: int) -> list[Shape]:
     """Layers of some models, without the output layer: prefill applies it to one token only."""
     return [
         replace(shape, label=f"{name} {shape.label}")
@@ -99,48 +97,16 @@ def layers(names: tuple[str, ...], tokens: int) -> list[Shape]:
     ]
 
 
-def _shapes(*sizes: tuple[int, int, int]) -> Callable[[], list[Shape]]:
-    return lambda: [Shape(*x) for x in sizes]
+def _workloads() -> dict[str, Workload]:
+    found = {}
+    for name, x in _data()["workloads"].items():
+        shapes = [Shape(*sizes) for sizes in x.get("shapes", ())]
+        shapes += layers(x.get("models", ()), x.get("tokens", 0))
+        found[name] = Workload(shapes, x["dtypes"])
+    return found
 
 
-# The dtypes that are measured by default.
-BOTH = ("float32", "float64")
-WORKLOADS = {
-    "squares": Workload(_shapes(*((n, n, n) for n in (512, 1024, 2048, 4096, 8192))), BOTH),
-    "llm": Workload(lambda: layers(("Qwen2.5-7B", "Llama-3.1-8B"), 2048), ("float32",)),
-    "rank-k": Workload(
-        _shapes(*((n, n, k) for n in (2048, 4096) for k in (64, 128, 256, 512))), BOTH
-    ),
-    # One long side: 32 to 256 columns, or as few rows.
-    "tall": Workload(
-        _shapes(
-            (65536, 32, 512), (65536, 128, 1024), (16384, 256, 4096), (128, 32768, 1024),
-            (256, 256, 65536),
-        ),
-        ("float32",),
-    ),
-    # Sizes that no block divides.
-    "odd": Workload(
-        _shapes(
-            (777, 555, 999), (1023, 1023, 1023), (1025, 1025, 1025), (1999, 2053, 2011),
-            (4097, 4095, 4093),
-        ),
-        BOTH,
-    ),
-    # One or two shapes of each kind.
-    "quick": Workload(
-        _shapes(
-            (512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048), (512, 4608, 3584),
-            (2048, 2048, 256), (16384, 128, 1024), (1023, 1025, 1021),
-        ),
-        ("float32",),
-    ),
-}  # fmt: skip
-
-
-def quick_shapes() -> list[Shape]:
-    """Eight shapes of layers that a small machine multiplies in seconds."""
-    return [Shape(*sizes) for sizes in _data()["cpu_quick"]]
+WORKLOADS = _workloads()
 
 
 def parse_shape(text: str, least: int = 1) -> Shape:
@@ -168,11 +134,6 @@ def parse_shapes(words: Sequence[str], least: int = 1) -> list[Shape]:
     elif any(re.fullmatch(r"\d+", x) for x in words):
         raise ValueError(f"{' '.join(words)!r}: expected M N K, or shapes such as 2048,2048,2048")
     return [parse_shape(x, least) for x in words]
-
-
-def guessed_seconds(shape: Shape) -> float:
-    """Guess how long a product takes, before anything is measured."""
-    return shape.flops / _GUESSED_RATE
 
 
 def operands(shape: Shape, dtype: np.dtype, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -7,17 +7,15 @@ from typing import ClassVar
 
 import pytest
 
-from falcon.bench import peers, suite
+from falcon.bench import compare, peers, suite
 from falcon.bench.compare import SideError
-from falcon.bench.peers import FALCON, TABLE, AbsentError, falcon_peer
+from falcon.bench.peers import FALCON, TABLE, falcon_peer
 from falcon.bench.run import Run
 from falcon.bench.workloads import Case, Shape
 
 MACHINE = {"cpu": "Test", "cpus": 2, "caches": {"l1d": 32768}, "memory": 2**34,
            "system": "none", "python": "3", "numpy": "2"}  # fmt: skip
 PEAK = {"threads": 2, "gflops": [{"dtype": "float32", "isa": "wide", "gflops": 9.5}]}
-PASSED = {"median": 1.001, "low": 0.99, "high": 1.01, "count": 9, "uncertainty": 0.011,
-          "known": True, "passed": True}  # fmt: skip
 
 
 class Clock:
@@ -61,9 +59,8 @@ class FakeWorker:
             return {"error": 1e-16, "extra_bytes": 2**21,
                     "plan": plan if self.name.startswith("falcon") else None}  # fmt: skip
         if self.peer.adapter == "mkl":
-            raise AbsentError(f"not installed: {self.peer.install}")
-        return {"library": self.peer.adapter, "version": "1.0", "threads": 2,
-                "kernels": dict.fromkeys(request["dtypes"], "wide")}  # fmt: skip
+            raise SideError(self.name, "not installed")
+        return {"library": self.peer.adapter, "version": "1.0", "threads": 2, "kernel": "wide"}
 
     def close(self):
         pass
@@ -83,8 +80,7 @@ def pretend(monkeypatch, **speeds):
     monkeypatch.setattr(suite, "Worker", FakeWorker)
     monkeypatch.setattr(peers, "Worker", FakeWorker)
     monkeypatch.setattr(suite, "peak_entry", lambda threads: dict(PEAK))
-    monkeypatch.setattr(suite, "self_check", lambda threads: dict(PASSED))
-    monkeypatch.setattr(suite, "describe_machine", lambda: dict(MACHINE))
+    monkeypatch.setattr(compare, "describe_machine", lambda: dict(MACHINE))
     rates = {"float32": {"Zen": 5.0, "Old": 2.0}, "float64": {"Zen": 5.0, "Old": 7.0}}
     monkeypatch.setattr(peers, "coretype_rates", lambda threads, dtype: rates[dtype])
     return FakeWorker
@@ -92,8 +88,7 @@ def pretend(monkeypatch, **speeds):
 
 def comparison(*, sizes=(8, 16), dtypes=("float32",), more=(), rounds=5, case_seconds=1e9):
     """Falcon, its classical path and NumPy."""
-    nothing = dict.fromkeys(("dtype", "shape", "model", "workload", "quick", "split", "packed",
-                             "max_gib"))  # fmt: skip
+    nothing = dict.fromkeys(("dtype", "shape", "model", "workload", "quick", "max_gib"))
     options = Namespace(**nothing, sizes=[], threads=2, rounds=rounds, case_seconds=case_seconds)
     what = suite.BesidePeers(options, {})
     what.cases = [Case("squares", Shape(n, n, n), x) for x in dtypes for n in sizes]

@@ -7,25 +7,20 @@ from falcon._core.dtypes import of
 from falcon.bench import adapters, peers, tables
 from falcon.bench.errors import product_dtype, relative_error
 from falcon.bench.operands import shared
-from falcon.bench.peers import FALCON, TABLE, AbsentError, Worker, falcon_peer
+from falcon.bench.peers import FALCON, TABLE, Worker, falcon_peer
 from falcon.bench.workloads import Shape, operands
 
 NUMPY = TABLE[0]
 SHAPE = Shape(64, 48, 80)
 
 
-def available(adapter):
-    try:
-        adapters.load(adapter)
-    except ImportError as error:
-        pytest.skip(str(error))
-
-
 @pytest.mark.parametrize("peer", [FALCON, *TABLE], ids=lambda peer: peer.name)
 def test_adapters(peer):
-    available(peer.adapter)
     for name in peer.dtypes:
-        multiplies_right(peer, of(name))
+        try:
+            multiplies_right(peer, of(name))
+        except ImportError as error:
+            pytest.skip(str(error))
 
 
 def multiplies_right(peer, row):
@@ -69,41 +64,10 @@ def test_a_worker_that_dies():
 
 
 def test_absent():
-    try:
-        for peer in TABLE:
-            adapters.load(peer.adapter)
-        pytest.skip("mkl and torch are installed")
-    except ImportError:
-        pass
-    with pytest.raises(AbsentError, match=rf"not installed|No module.*: {peer.install}"):
-        Worker(peer, 1)
+    peer = peers.Peer("nobody", "nobody", ("float32",), "nobody")
     found = peers.identify(peer, ["float32"], 1)
-    assert found["absent"].endswith(f": {peer.install}")
-    assert f"absent: {peer.name} (" in tables.format_peers([found])
-
-
-def test_settings_reach_the_process(monkeypatch):
-    monkeypatch.setenv("KEPT", "1")
-    monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)
-    peer = falcon_peer("x", scheme="winograd", workspace_limit=2**20, max_growth=None)
-    peer.environment["OPENBLAS_CORETYPE"] = peers.BEST
-    found = peers.environment_of(peer, 3)
-    assert found["FALCON_SCHEME"] == "winograd"
-    assert found["FALCON_WORKSPACE_LIMIT"] == "1048576"
-    assert found["OMP_NUM_THREADS"] == found["MKL_NUM_THREADS"] == "3"
-    assert found["KEPT"] == "1"
-    assert "FALCON_MAX_GROWTH" not in found
-    assert "OPENBLAS_CORETYPE" not in found
-
-
-def test_the_best_kernels(monkeypatch):
-    rates = {"A": 3.0, "B": 4.0}
-    monkeypatch.setattr(peers, "coretype_rates", lambda threads, dtype: rates)
-    assert peers.best_environment(TABLE[0], 2, "float32") == (TABLE[0], {})
-    best, tried = peers.best_environment(TABLE[1], 2, "float32")
-    assert (best.environment, tried) == ({"OPENBLAS_CORETYPE": "B"}, rates)
-    rates.clear()
-    assert peers.best_environment(TABLE[1], 2, "float32")[0].environment == {}
+    assert found["absent"] == "nobody: KeyError: 'nobody': pip install nobody"
+    assert "absent: nobody (" in tables.format_peers([found])
 
 
 def test_libraries_describe_themselves():
@@ -119,7 +83,8 @@ def test_libraries_describe_themselves():
 
 @pytest.mark.parametrize("name", ["mkl", "torch", "onednn"])
 def test_other_libraries_describe_themselves(name):
-    available(name)
     found = peers.identify(next(x for x in TABLE if x.name == name), ["float32"], 1)
-    assert found["absent"] == "" and found["version"] != "?"
+    if "ImportError" in found["absent"] or "ModuleNotFoundError" in found["absent"]:
+        pytest.skip(found["absent"])
+    assert found["absent"] == ""
     assert found["kernels"]["float32"] != "?"

@@ -37,21 +37,6 @@ def test_documents_keep_the_schema(document):
     validate(kept)
 
 
-@pytest.mark.parametrize(
-    "harm",
-    [
-        lambda x: x.update(format="falcon-bench/0"),
-        lambda x: x["cases"][0]["sides"]["falcon"].pop("kernel"),
-        lambda x: x["cases"][0].pop("note"),
-        lambda x: x.update(more=1),
-    ],
-)
-def test_the_schema_refuses(document, harm):
-    harm(document)
-    with pytest.raises(jsonschema.ValidationError):
-        validate(document)
-
-
 def test_what_a_record_carries(document):
     case = document["cases"][0]
     assert (case["M"], case["dtype"], case["rounds"]) == (8, "float32", 5)
@@ -63,7 +48,7 @@ def test_what_a_record_carries(document):
     best = next(x for x in document["peers"] if x["peer"] == "numpy")
     assert best["tried"] == {}
     (mkl,) = (x for x in document["peers"] if x["peer"] == "mkl")
-    assert mkl["absent"] == "not installed: pip install mkl"
+    assert mkl["absent"] == "mkl: not installed: pip install mkl"
 
 
 def test_read(tmp_path, document):
@@ -80,15 +65,13 @@ def test_read(tmp_path, document):
 
 def test_warnings(document):
     assert tables.doubts(document) == []
-    document["sessions"][0]["self_check"].update(median=1.2, passed=False)
     case = document["cases"][0]
     case["speedups"]["numpy"].update(known=False, uncertainty=0.08)
     case["sides"]["numpy"]["correct"] = False
     case["failed"] = {"mkl": "MemoryError"}
     found = tables.doubts(document)
-    assert [x.severe for x in found] == [True, True, True, False]
+    assert [x.severe for x in found] == [True, True, False]
     said = "\n".join(x.text for x in found)
-    assert "NumPy against itself came out at 1.200" in said
     assert "squares 8x8x8 float32 (numpy to 8.0 %)" in said
     assert "WRONG RESULT: numpy on squares 8x8x8 float32" in said
     assert "mkl failed on squares 8x8x8 float32: MemoryError" in said

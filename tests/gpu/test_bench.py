@@ -64,7 +64,7 @@ def test_a_run_stops_and_goes_on(capsys, tmp_path, monkeypatch):
     status, out, _ = run(capsys, *asked)
     assert status == 0
     assert not part.exists()
-    for x in ("it over cublas", "with B packed beforehand:", "48 x 40 x 56"):
+    for x in ("it over cublas", "MiB taken", "48 x 40 x 56"):
         assert x in out
     found = records.read(path)
     assert [x["key"] for x in found["cases"]] == cases
@@ -82,8 +82,8 @@ def test_a_run_stops_and_goes_on(capsys, tmp_path, monkeypatch):
 def test_settings_of_cublas_are_recorded(monkeypatch):
     monkeypatch.setenv("CUBLAS_EMULATE_SINGLE_PRECISION", "1")
     monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "0")
-    options = Namespace(sizes=["8,8,8"], shape=None, model=None, dtype=None, threads=1, rounds=1,
-                        case_seconds=0)  # fmt: skip
+    nothing = dict.fromkeys(("shape", "model", "dtype", "workload"))
+    options = Namespace(sizes=["8,8,8"], threads=1, rounds=1, case_seconds=0, **nothing)
     found = gpu.OnGpu(options, dict.fromkeys(gpu._OPTIONS)).machine()["gpu"]
     assert found["device"] == "Stand-in"
     assert (found["CUBLAS_EMULATE_SINGLE_PRECISION"], found["NVIDIA_TF32_OVERRIDE"]) == ("1", "0")

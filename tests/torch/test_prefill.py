@@ -1,4 +1,4 @@
-"""`bench --prefill`: its decoder layers, how logits are compared, and the whole command."""
+"""`bench --prefill`: its decoder layers, and the whole command."""
 
 import json
 
@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 decoder = pytest.importorskip("falcon.bench.decoder")
 prefill = pytest.importorskip("falcon.bench.prefill")
 
-SMALL = decoder.Architecture(64, 4, 2, 96, 9000, 1e4, 1e-6, True)
+SMALL = decoder.Architecture(64, 4, 2, 96, 1e4, 1e-6, True)
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +35,6 @@ def test_layers_are_those_of_the_model(name):
     }
     for label, parts in fused.items():
         assert shapes[label] == (sum(x.out_features for x in parts), parts[0].in_features)
-    assert shapes["lm_head"] == (sizes.vocab_size, sizes.hidden_size)
     with pytest.raises(ValueError, match=r"no model 'GPT'; known: Qwen2\.5-7B, Llama"):
         decoder.architecture("GPT")
 
@@ -49,21 +48,6 @@ def test_a_decode_step_continues_a_prefill():
     torch.testing.assert_close(torch.cat([first, last]), whole, rtol=1e-12, atol=1e-12)
     assert caches[1][0].shape == (2, 9, 16)
     assert not torch.allclose(model(x[torch.arange(9).flip(0)])[0].flip(0), whole)  # positions
-
-
-def test_logits_are_compared():
-    exact = torch.randn(50, 64, dtype=torch.float64)
-    near, far = exact + 1e-6 * torch.randn(50, 64), torch.randn(50, 64)
-    found = prefill._agreement(SMALL, exact, near, exact)
-    assert (found.falcon, found.tokens, found.agreeing, found.ties) == (0.0, 50, 50, 0)
-    assert 1e-7 < found.torch < 1e-5
-    assert str(found) == "100.0 %"
-    found = prefill._agreement(SMALL, exact, near, far)
-    assert found.falcon == pytest.approx(2**0.5, rel=0.1)
-    assert found.agreeing < 10
-    assert found.ties == 0
-    found = prefill._agreement(SMALL, exact, far, exact)
-    assert found.ties > 0  # an error as large as the logits
 
 
 def test_the_command(capsys):
@@ -88,7 +72,6 @@ def test_the_command(capsys):
         for side in x["sides"].values():
             assert 0 <= side["error"] < 1e-13 and side["facts"]["tokens/s"] > 0
             assert side["facts"]["in linear layers"].endswith(" %")
-        assert x["sides"]["falcon"]["facts"]["same top-1"] == "100.0 %"
 
 
 @pytest.mark.parametrize(
@@ -98,7 +81,6 @@ def test_the_command(capsys):
         (["--prefill", "--model", "x", "--layers", "0"], "--layers must be at least 1"),
         (["--prefill", "--model", "x", "--dtype", "int8"], "--dtype 'int8': expected bfloat16"),
         (["--prefill", "--model", "x", "--tokens", "8,,9"], "--tokens '8,,9': expected positive"),
-        (["8,8,8", "--tokens", "8,9"], "--tokens takes several only with --prefill"),
     ],
 )
 def test_refused(capsys, words, message):
