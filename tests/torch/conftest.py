@@ -2,6 +2,8 @@
 
 import pytest
 
+collect_ignore = ["support.py"]  # it has no doctests, and cannot be imported without torch
+
 
 @pytest.fixture(autouse=True)
 def small_ones_too(monkeypatch):
