@@ -490,9 +490,7 @@ def test_a_class_of_schemes_is_checked_in_one_table(capsys, tmp_path, clean):
     assert run(capsys, "schemes", "--show", paths[0])[1].startswith("ada <2,2,2;7>")
     assert "ada.txt" in run(capsys, "plan", 100, 100, 100, "--scheme", paths[0])[1]
     assert falcon.schemes.load(paths[0]).same_coefficients(falcon.schemes.get("strassen"))
-    with pytest.raises(
-        falcon.SchemeError, match=r"bo\.txt: .*\(2 of 64 equations fail\); falcon.schemes"
-    ):
+    with pytest.raises(falcon.SchemeError, match=r"bo\.txt: .*\(2 of 64 equations fail\); falcon"):
         falcon.schemes.load(paths[1])
     paths[2].write_bytes(b"\xff")
     with pytest.raises(falcon.SchemeError, match="no UTF-8"):

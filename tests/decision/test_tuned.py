@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import falcon
+from falcon._core.rates import Rates
 from falcon._core.timing import Record
 from falcon._front import tune as tune_module
 from falcon._front.tune import compare, rivals
@@ -102,6 +103,25 @@ def test_tune_remembers_the_fastest(monkeypatch):
     assert str(found).startswith("1030 x 1050 @ 1050 x 1040 float32: ")
     chosen = falcon.plan((1030, 1050), (1050, 1040), "float32")
     assert chosen.option.label == fastest.candidate.option.label
+
+
+def test_measuring_the_machine_says_which_choices_change(monkeypatch):
+    def measured(backends, rows, threads, tick, seconds):
+        slow_sums = Rates(1e11, 1e6, 1e6)
+        table = {(x.name, "float64", 1): slow_sums for x in backends}
+        return machine_module.add(backends, rates=table), {"numpy float32": "busy"}
+
+    monkeypatch.setattr(tune_module, "measure_all", measured)
+    report = tune_module.measure_machine(["float64"], [1], print)
+    assert 0 < len(report.changed) <= 6
+    for line in report.changed:
+        text, gain = line.removesuffix(" x as fast").rsplit(" ", 1)
+        assert text.endswith("-> classical, predicted")
+        assert float(gain) > 1
+    said = str(report).splitlines()
+    assert said[-1] == report.changed[-1]
+    assert f"{len(report.changed)} of the choices for usual shapes changed" in said
+    assert "not stored: numpy float32: busy" in said
 
 
 def test_tune_keeps_the_choice_of_the_model_unless_clearly_slower(monkeypatch):
