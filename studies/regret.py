@@ -34,7 +34,7 @@ from falcon._core.plan import Candidate, Option
 from falcon._core.policy import has_own_kernels, host_policy
 from falcon._core.problem import Problem
 from falcon.decision.rates import nearest, on_threads, shipped
-from falcon.decision.select import preferred
+from falcon.decision.search import preferred
 
 RECORDS = Path(__file__).with_name("records")
 TITLES = ("", "problems", "float32", "float64", "others", "all", "worst", "of", "least over NumPy")

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from falcon.schemes import Scheme
 
+from .dtypes import DType
 from .packed import PackedOperand
 from .plan import Candidate, Executor, Option
 from .policy import Policy
@@ -23,10 +24,16 @@ class Backend(Executor, Protocol):
     def why_unavailable(self) -> str | None:
         """Return None if the backend runs here, else the reason in a short sentence."""
 
-    def why_not(self, problem: Problem) -> str | None:
-        """Return None if the backend can multiply the problem, else the reason."""
+    def why_not(self, problem: Problem, operand: DType | None = None) -> str | None:
+        """Return None if the backend can multiply the problem, else the reason.
 
-    def why_classical_only(self, problem: Problem, scheme: Scheme | None = None) -> str | None:
+        `operand`, here and below: as which elements are multiplied, if not as those of their own
+        type (a row of `falcon._core.dtypes` with an `arithmetic`).
+        """
+
+    def why_classical_only(
+        self, problem: Problem, scheme: Scheme | None = None, operand: DType | None = None
+    ) -> str | None:
         """Return why only the classical algorithm may run; None if LCMAs (or `scheme`) may.
 
         None does not mean that every LCMA may run: `candidates` leaves out those that may not.
@@ -39,7 +46,11 @@ class Backend(Executor, Protocol):
         """Whether its classical algorithm is at least as fast as a BLAS's; asked on the host."""
 
     def candidates(
-        self, problem: Problem, schemes: Iterable[Scheme | None], limit: int | None
+        self,
+        problem: Problem,
+        schemes: Iterable[Scheme | None],
+        limit: int | None,
+        operand: DType | None = None,
     ) -> list[Option]:
         """Return an option per scheme that can keep the workspace `limit`.
 
@@ -55,8 +66,10 @@ class Backend(Executor, Protocol):
     def kernels(self) -> str:
         """Return which kernels run here, such as an instruction set; shipped rates are theirs."""
 
-    def measure(self, problem: Problem, budget: float = 1.0) -> Any:
-        """Measure the rates for a problem's dtype, threads and device; its sizes do not matter.
+    def measure(
+        self, operand: DType, threads: int, budget: float = 1.0, device: int | None = None
+    ) -> Any:
+        """Measure the rates for a type and a number of threads, or on a device.
 
         `budget`: about how many seconds it may take on the host.
         """

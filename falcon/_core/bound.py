@@ -30,7 +30,7 @@ def error_bound(plan: Any, a: Any, b: Any, proved: bool) -> np.ndarray:
         return bound
     if plan.is_uneven:
         rows, columns = (np.full_like(x, x.max(initial=0)) for x in (rows, columns))
-    unit = (p.result if p.operand.arithmetic is None else p.operand).unit_roundoff
+    unit = (p.result if plan.option.arithmetic is None else plan.operand).unit_roundoff
     if p.operand.is_complex:
         # The rounding error of a complex product (four real ones) is up to sqrt(2) gamma_2, not u.
         unit *= 2 * sqrt(2)
@@ -39,11 +39,11 @@ def error_bound(plan: Any, a: Any, b: Any, proved: bool) -> np.ndarray:
     elif not proved:
         factor = PROMISED * plan.growth * sqrt(p.K) * unit
     elif scheme is None:
-        factor = (_roundings(p, p.K) + 1) * unit
+        factor = (_roundings(plan, p.K) + 1) * unit
     else:
         chunk = max(min(p.K, plan.option.chunks[2]), 1)
         # By Cauchy-Schwarz, the products of norms summed over chunks of K do not exceed the whole.
-        steps = _roundings(p, -(-chunk // scheme.k))
+        steps = _roundings(plan, -(-chunk // scheme.k))
         factor = scheme.error_bound(steps * scheme.k, unit) / steps + unit
         factor += -(-p.K // chunk) * unit
         if plan.guarded:
@@ -51,13 +51,13 @@ def error_bound(plan: Any, a: Any, b: Any, proved: bool) -> np.ndarray:
     return np.multiply.outer(factor * rows, columns)
 
 
-def _roundings(problem: Any, K: int) -> int:
+def _roundings(plan: Any, K: int) -> int:
     """Return how many unit roundoffs a sum of K products may err by."""
-    how = problem.operand.arithmetic
+    how = plan.option.arithmetic
     if how is None:
         return K
     # Tensor cores add up 8 or 16 products and the sum so far, and cut all off at the largest.
-    return how.roundings(K if problem.device is None or how.parts == 1 else 3 * K)
+    return how.roundings(K if plan.problem.device is None or how.parts == 1 else 3 * K)
 
 
 def _norms(name: str, x: Any, axis: int) -> np.ndarray:

@@ -92,6 +92,16 @@ class DType:
         return self if self.pair is None else self.accumulator
 
     @property
+    def measured(self) -> DType:
+        """The row whose rates are its own: rates are measured per type, not per pair.
+
+        Integers by float64 have the rates of float64.
+        """
+        if self.arithmetic is WHOLE:
+            return FLOAT64
+        return self if self.pair is None or self.arithmetic is not None else self.pair[0]
+
+    @property
     def parts(self) -> int:
         """Numbers by which an element is multiplied: 1 but for parts of float32."""
         return 1 if self.arithmetic is None else self.arithmetic.parts

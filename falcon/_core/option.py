@@ -7,6 +7,9 @@ from typing import Any
 
 from falcon.schemes import ComplexScheme, Scheme
 
+from .arithmetic import Arithmetic
+from .dtypes import DType
+
 
 @dataclass(frozen=True, slots=True)
 class Option:
@@ -26,11 +29,26 @@ class Option:
     # Predicted RMS error if the backend's rounding differs from what `Scheme.rms_growth` assumes.
     rounded_growth: float | None = None
     name: str = ""  # its label, if not the name of its scheme
+    # As which elements are multiplied, if not as those of their own type.
+    operand: DType | None = None
 
     @property
     def label(self) -> str:
-        """`name`, the name of the scheme, or "classical"."""
-        return self.name or ("classical" if self.scheme is None else self.scheme.name)
+        """`name`, or the arithmetic, if that is another, and the scheme or "classical"."""
+        if self.name:
+            return self.name
+        how, name = self.arithmetic, "classical" if self.scheme is None else self.scheme.name
+        return name if how is None else f"{how.name} {name}"
+
+    @property
+    def arithmetic(self) -> Arithmetic | None:
+        """How elements are multiplied, if not as those of their own type."""
+        return None if self.operand is None else self.operand.arithmetic
+
+    @property
+    def splits(self) -> int:
+        """Numbers by which an element is multiplied: 1 but for splits of float32."""
+        return 1 if self.operand is None else self.operand.parts
 
     @property
     def is_classical(self) -> bool:
@@ -71,6 +89,7 @@ class Candidate:
     refused: str = ""  # why it was not chosen; empty for the choice
     # Whether all limits allow it: if it was not chosen, then because of its predicted time.
     allowed: bool = True
+    price: float = 1.0  # by what its predicted time is multiplied before it is compared
 
     @property
     def total(self) -> float:

@@ -9,11 +9,9 @@ from .problem import Problem
 _UPPER = np.uint32(0xFFFF0000)
 
 
-def parts_bytes(problem: Problem) -> int:
+def parts_bytes(problem: Problem, parts: int) -> int:
     """Bytes of the parts, of what is left of an operand while it is split, and of a product."""
-    parts, sizes = problem.operand.parts, (problem.M * problem.K, problem.K * problem.N)
-    if parts == 1:
-        return 0
+    sizes = problem.M * problem.K, problem.K * problem.N
     elements = parts * sum(sizes) + 2 * max(sizes) + problem.M * problem.N
     return elements * problem.operand.itemsize
 

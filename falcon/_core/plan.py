@@ -11,6 +11,7 @@ import numpy as np
 
 from .arrays import to_array, to_target
 from .bound import error_bound
+from .dtypes import DType
 from .option import Candidate as Candidate
 from .option import Option as Option
 from .options import Options
@@ -133,10 +134,14 @@ class Plan:
         return self.option.scheme
 
     @property
+    def operand(self) -> DType:
+        """The type as which the elements of A and B are multiplied."""
+        return self.option.operand or self.problem.operand
+
+    @property
     def label(self) -> str:
         """Its scheme in tables, and the arithmetic if that is not the operands' own."""
-        how = self.problem.operand.arithmetic
-        return self.option.label if how is None else f"{how.name} {self.option.label}"
+        return self.option.label
 
     @property
     def threads(self) -> int:
@@ -263,8 +268,9 @@ class Plan:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the decision; chunks are computed again on the machine that loads it."""
         about = self.why, self.seconds, self.guarded, self.options, self.rates
+        how = self.scheme, self.option.operand
         parts = self.parts and (self.option, self.parts)
-        return _restored, (self.problem, self.backend, self.scheme, *about, *parts)
+        return _restored, (self.problem, self.backend, how, *about, *parts)
 
     def __repr__(self) -> str:
         return f"<Plan {self.problem}: {self.option.label} on backend {self.backend.name}>"
@@ -330,17 +336,18 @@ class Plan:
         return f"{self}\n\n{table}" + (f"\n... and {left} more" if left > 0 else "")
 
 
-def _restored(problem: Problem, backend: Any, scheme: Any, *about: Any) -> Plan:
+def _restored(problem: Problem, backend: Any, how: tuple[Any, Any], *about: Any) -> Plan:
     """Return a pickled plan, with the same scheme and backend."""
-    reason = backend.why_unavailable() or backend.why_not(problem)
+    scheme, operand = how
+    reason = backend.why_unavailable() or backend.why_not(problem, operand)
     if reason is not None:
         raise ValueError(f"a plan for backend {backend.name!r} cannot be loaded here: {reason}")
     why, seconds, guarded, options, rates, *parts = about
-    how: dict[str, Any] = {"guarded": guarded, "options": options, "rates": rates}
+    rest: dict[str, Any] = {"guarded": guarded, "options": options, "rates": rates}
     if parts:
         option, cut = parts
-        return Plan(problem, backend, option, why, seconds, parts=cut, **how)
-    found = backend.candidates(problem, (scheme,), options.workspace_limit)
+        return Plan(problem, backend, option, why, seconds, parts=cut, **rest)
+    found = backend.candidates(problem, (scheme,), options.workspace_limit, operand)
     if not found:
         raise ValueError(f"workspace_limit is {options.workspace_limit}, which {scheme!r} exceeds")
-    return Plan(problem, backend, found[0], why, seconds, **how)
+    return Plan(problem, backend, found[0], why, seconds, **rest)

@@ -7,6 +7,7 @@ from typing import Any
 
 from falcon.schemes import ComplexScheme
 
+from .dtypes import DType
 from .problem import Problem
 
 
@@ -63,9 +64,13 @@ def _copies(counts: Any) -> float:
     return float(counts.rank / (counts.k * counts.n * parts))
 
 
-def panel_bytes(problem: Problem, counts: Any) -> int:
-    """Return the bytes of the panels that a packed B has for a scheme, without padding."""
-    return round(_copies(counts) * problem.K * problem.N * problem.operand.panel_bytes)
+def panel_bytes(problem: Problem, counts: Any, operand: DType | None = None) -> int:
+    """Return the bytes of the panels that a packed B has for a scheme, without padding.
+
+    `operand`: as which its elements are multiplied, if not as those of their own type.
+    """
+    element = (operand or problem.operand).panel_bytes
+    return round(_copies(counts) * problem.K * problem.N * element)
 
 
 # Below this size no LCMA was ever faster.

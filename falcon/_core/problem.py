@@ -7,9 +7,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from .arithmetic import WHOLE
-from .dtypes import BY_ARITHMETIC, BY_TF32, FLOAT32, FLOAT64, DType
-from .options import Options, settings, threads_of
+from .dtypes import DType
+from .options import Options, threads_of
 
 # Up to 16 rows, falcon's kernels that read B in place ran at 1.08 to 3.0 of the speed of OpenBLAS,
 # which copies B, in float32 and at 0.94 to 1.8 in float64 (N and K from 1024 to 8192, 1 and 2
@@ -55,7 +54,7 @@ class Problem:
     M: int
     N: int
     K: int
-    operand: DType  # of A and B in the arithmetic, after any conversion; a pair if A and B differ
+    operand: DType  # of A and B, after any conversion; a pair if A and B differ
     # The types in which products are summed and written, by default those of `operand`'s row. If
     # `result` differs from `operand`, it is one of its `wide` types: the accumulators themselves.
     # Not hashed, because they rarely differ for equal operand types.
@@ -103,16 +102,12 @@ class Problem:
         device: int | None = None,
         **layout: Any,
     ) -> Problem:
-        """Describe a multiplication; threads and arithmetic follow from the options.
+        """Describe a multiplication; threads follow from the options.
 
         `sizes`: M, N, K.
         `layout`: fields of that name; by default operands are by rows, and the result is a new
         array of the operands' type.
         """
-        if options.arithmetic in BY_ARITHMETIC and operand.arithmetic is None:
-            operand = _split(operand, layout.setdefault("result", operand), options)
-        if options.arithmetic == "tf32" and device is not None and operand is FLOAT32:
-            operand = BY_TF32
         threads = 1 if device is not None else threads_of(options)
         layout["reproducible"] = options.reproducible
         return cls(*sizes, operand, threads=threads, device=device, **layout)
@@ -121,17 +116,6 @@ class Problem:
     def dtype(self) -> np.dtype:
         """NumPy's dtype of the operands (of A), in native byte order."""
         return self.operand.left.numpy
-
-    @property
-    def measured(self) -> Problem:
-        """The same problem in A's type alone: rates are measured per type, not per pair.
-
-        Integers by float64 have the rates of float64.
-        """
-        pair = self.operand.pair
-        if self.operand.arithmetic is WHOLE:
-            return replace(self, operand=FLOAT64, accumulator=FLOAT64, result=FLOAT64)
-        return self if pair is None or self.operand.arithmetic else replace(self, operand=pair[0])
 
     @property
     def plain(self) -> Problem:
@@ -149,7 +133,7 @@ class Problem:
     @property
     def is_wide(self) -> bool:
         """Whether the result has another type than the operands: that of their accumulators."""
-        return self.result is not self.operand and self.operand.arithmetic is None
+        return self.result is not self.operand
 
     @property
     def flops(self) -> int:
@@ -166,12 +150,6 @@ class Problem:
         """Size of the product buffer."""
         return self.M * self.N * self.result.itemsize if self.buffered else 0
 
-    @property
-    def in_full(self) -> str:
-        """In words, with the arithmetic if that is not the operands' own."""
-        how = self.operand.arithmetic
-        return str(self) if how is None else f"{self} by {how.name}"
-
     def __str__(self) -> str:
         text = f"{self.M} x {self.K} @ {self.K} x {self.N} {self.operand}"
         if self.is_wide:
@@ -181,26 +159,3 @@ class Problem:
         if self.symmetric:
             text += ", symmetric" + ("" if self.symmetric == "full" else f", {self.symmetric}")
         return text
-
-
-def _split(operand: DType, result: DType, options: Options) -> DType:
-    """Return the row of float32 by the parts that the options name.
-
-    A setting is for the products that it fits; a keyword raises for others.
-    """
-    row = BY_ARITHMETIC[options.arithmetic]
-    if operand is result is FLOAT32:
-        how = row.arithmetic
-        assert how is not None  # for type checkers
-        if options.max_growth < how.growth:
-            raise ValueError(
-                f"arithmetic {how.name!r} errs {how.growth:g} times as much as float32; max_growth "
-                f"is {options.max_growth:g}; max_growth={how.growth:g} allows it"
-            )
-        return row
-    if options.arithmetic == settings().arithmetic:
-        return operand
-    raise TypeError(
-        f"arithmetic {options.arithmetic!r} multiplies float32 to float32, not {operand} to "
-        f"{result}"
-    )

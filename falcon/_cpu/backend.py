@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from falcon._core.dtypes import ENGINE, DType
+from falcon._core.dtypes import BY_ARITHMETIC, ENGINE, DType
 from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Option, Plan
@@ -57,19 +57,21 @@ class CpuBackend:
         """Return None if the extension was built and the requested instruction set runs."""
         return why_unavailable()
 
-    def why_not(self, problem: Problem) -> str | None:
+    def why_not(self, problem: Problem, operand: DType | None = None) -> str | None:
         """Return None for types that there are kernels for, else why it cannot run here."""
-        if problem.operand.engine is None:
+        operand = operand or problem.operand
+        if operand.engine is None:
             known = " and ".join(x.name for x in ENGINE)
-            return f"its kernels multiply {known}, not {problem.operand}"
-        operand = problem.operand
+            return f"its kernels multiply {known}, not {operand}"
         if not has_kernel(operand):
             return f"kernels for {operand} need AMX_BF16; those in use are {isa()}"
         return None
 
-    def why_classical_only(self, problem: Problem, scheme: Scheme | None = None) -> str | None:
+    def why_classical_only(
+        self, problem: Problem, scheme: Scheme | None = None, operand: DType | None = None
+    ) -> str | None:
         """Return None unless the result is wider and a scheme's sums would not fit the panels."""
-        reason = self.why_not(problem)
+        reason = self.why_not(problem, operand)
         if reason is None and problem.is_wide:
             reason = rounding.why_classical_only(problem.operand, scheme, isa())
         return reason
@@ -89,7 +91,11 @@ class CpuBackend:
         return few_rows and blocking.option(problem, None, None).few_rows
 
     def candidates(
-        self, problem: Problem, schemes: Iterable[Any], limit: int | None
+        self,
+        problem: Problem,
+        schemes: Iterable[Any],
+        limit: int | None,
+        operand: DType | None = None,
     ) -> list[Option]:
         """Return an option per scheme that keeps the limit; None is the classical algorithm.
 
@@ -101,7 +107,7 @@ class CpuBackend:
         for scheme in schemes:
             if scheme is not None and problem.is_wide and self.why_classical_only(problem, scheme):
                 continue
-            option = blocking.option(problem, scheme, limit)
+            option = blocking.option(problem, scheme, limit, operand)
             if option.is_classical or limit is None or option.workspace <= limit:
                 found.append(option)
             if scheme is not None and limit is None:
@@ -122,7 +128,7 @@ class CpuBackend:
     ) -> None:
         problem, scheme = plan.problem, plan.scheme
         left, right = problem.operand.left, problem.operand.right
-        is_split, kind = problem.operand.arithmetic is not None, _kind(problem.operand)
+        is_split, kind = plan.option.arithmetic is not None, _kind(plan.operand)
         is_tiny = c is None and plan.option.workspace == 0 and scheme is None and not is_split
         is_tiny = is_tiny and mirror is None and not problem.symmetric
         if is_tiny and isinstance(b, np.ndarray) and are_plain(a, b, out):
@@ -135,7 +141,7 @@ class CpuBackend:
         packed = b.payload if isinstance(b, PackedOperand) else None
         source = None if isinstance(b, PackedOperand) else readable(b, right)
         a = readable(a, left)
-        buffered = needs_buffer(problem, scheme) or not is_aligned(out)
+        buffered = needs_buffer(problem, scheme, plan.option.splits) or not is_aligned(out)
         target = np.empty((problem.M, problem.N), problem.result.numpy) if buffered else out
         numbers = _scalar(alpha, left), _scalar(0 if c is None else beta, left)
         view = engine_view(target, problem.result)
@@ -191,7 +197,7 @@ class CpuBackend:
     ) -> bool:
         p, arrays = plan.problem, (a, b, out)
         kinds = p.operand.left, p.operand.right, p.result
-        able = plan.scheme is None and not plan.parts and p.operand.arithmetic is None
+        able = plan.scheme is None and not plan.parts and plan.option.arithmetic is None
         if not able or any(
             x.dtype != kind.numpy or not is_aligned(x)
             for x, kind in zip(arrays, kinds, strict=True)
@@ -218,7 +224,7 @@ class CpuBackend:
 
     def pack(self, b: np.ndarray, plan: Plan) -> Any:
         """Combine B, or lay it out for the classical kernel."""
-        operand = plan.problem.operand
+        operand = plan.operand
         how = {"scheme": engine_scheme(plan.scheme), "threads": plan.threads, "isa": isa()}
         return _core.pack_b(readable(b, operand.right), kind=_kind(operand), **how)
 
@@ -229,7 +235,8 @@ class CpuBackend:
 
     def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
         """Return how to multiply by a packed operand, whose passes over K and N are given."""
-        return blocking.option(problem, packed.scheme, limit, packed.payload)
+        operand = BY_ARITHMETIC.get(packed.arithmetic)
+        return blocking.option(problem, packed.scheme, limit, operand, packed.payload)
 
     def predicted(self, problem: Problem, option: Option, rates: Rates) -> Candidate:
         """Return the option with its seconds by the common cost model."""
@@ -243,11 +250,12 @@ class CpuBackend:
         """Return the instruction set in use."""
         return isa()
 
-    def measure(self, problem: Problem, budget: float = 1.0) -> Rates:
+    def measure(
+        self, operand: DType, threads: int, budget: float = 1.0, device: int | None = None
+    ) -> Rates:
         """Measure the rates of the cost model."""
-        part = problem.operand.part
-        found = measure(self, part or problem.operand, problem.threads, budget)
-        return found if part is None else found.slower(3)
+        found = measure(self, operand.part or operand, threads, budget)
+        return found if operand.part is None else found.slower(3)
 
     def identity(self, device: int | None = None, /) -> dict[str, str]:
         """What a stored measurement must agree with: instruction set, kernels, their state."""

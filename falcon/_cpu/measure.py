@@ -81,8 +81,11 @@ class _Bench:
 
     def call(self, M: int, N: int, K: int, scheme: Scheme | None) -> Callable[[], None]:
         """Return the function that runs a call, and add it to `plans`."""
-        problem = Problem(M, N, K, self._operand, threads=self._threads)
-        plan = Plan(problem, self._backend, blocking.option(problem, scheme, None), "")
+        row, how = self._operand, None
+        if row.arithmetic is not None:
+            row, how = row.left, row
+        problem = Problem(M, N, K, row, threads=self._threads)
+        plan = Plan(problem, self._backend, blocking.option(problem, scheme, None, how), "")
         a, b, c = (
             x[: rows * columns].reshape(rows, columns)
             for x, rows, columns in ((self._a, M, K), (self._b, K, N), (self._c, M, N))

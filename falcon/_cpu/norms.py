@@ -46,7 +46,7 @@ def scaling_of(
     even if the pool had a larger one, so that results do not depend on earlier calls.
     """
     packed = b if isinstance(b, PackedOperand) else None
-    guarded, split = plan.scheme is not None and plan.guarded, plan.problem.operand.arithmetic
+    guarded, split = plan.scheme is not None and plan.guarded, plan.option.arithmetic
     if split is WHOLE:
         return Scaling() if _fits_float64(plan, a, b, *others) else None
     if not guarded and split is None:
@@ -81,7 +81,7 @@ def _fits_float64(
 
     By Cauchy-Schwarz, no sum of products exceeds the product of the norms of its row and column.
     """
-    kind, norms = plan.problem.operand.engine, []
+    kind, norms = plan.operand.engine, []
     for x, axis in ((a, 0), (b, 1)):
         squares = np.empty(x.shape[axis])
         _core.norms(x, squares, axis, plan.threads, isa(), kind)

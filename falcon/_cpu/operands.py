@@ -66,20 +66,20 @@ def images(problem: Problem, target: np.ndarray, mirror: np.ndarray | None) -> d
     return {"triangle": triangle(problem), "mirror": image}
 
 
-def needs_buffer(problem: Problem, scheme: Scheme | None) -> bool:
+def needs_buffer(problem: Problem, scheme: Scheme | None, splits: int) -> bool:
     """Whether C cannot be written to directly.
 
     A scheme, or parts, that add to c in place could not fall back to the classical algorithm,
     because c would be gone.
     """
-    may_fall_back = scheme is not None or problem.operand.parts > 1
+    may_fall_back = scheme is not None or splits > 1
     return not problem.out_direct or (problem.out_overlaps_c and may_fall_back)
 
 
-def extra_bytes(problem: Problem, scheme: Scheme | None) -> int:
+def extra_bytes(problem: Problem, scheme: Scheme | None, row: DType) -> int:
     """Bytes beyond the engine's workspace: converted operands, a buffer for the product, norms."""
-    norms = problem.M + problem.N if problem.operand.arithmetic is WHOLE else 0
-    buffer = problem.M * problem.N if needs_buffer(problem, scheme) else 0
+    norms = problem.M + problem.N if row.arithmetic is WHOLE else 0
+    buffer = problem.M * problem.N if needs_buffer(problem, scheme, row.parts) else 0
     return copied_bytes(problem) + buffer * problem.result.itemsize + 8 * norms
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from falcon import schemes
 from falcon._backends import get_backend
 from falcon._core import observe
-from falcon._core.dtypes import BY_ARITHMETIC, DType, both, of
+from falcon._core.dtypes import DType, both, of
 from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS, are_default
 from falcon._core.packed import PackedOperand
@@ -215,8 +215,6 @@ def check_packed(
 
 def packed_type(packed: PackedOperand, a: Any, a_type: DType | None, result: DType) -> DType:
     """Return the type of the operands for a packed b, and an a whose elements are `a_type`."""
-    if packed.arithmetic != "native":
-        result = BY_ARITHMETIC[packed.arithmetic]
     if packed.panels is None:
         return result
     panels, why = of(packed.panels), ""

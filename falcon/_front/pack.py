@@ -119,7 +119,7 @@ def pack(
 
 
 def _check_limit(plan: Plan) -> None:
-    limit, needed = plan.options.memory_limit, panel_bytes(plan.problem, plan.scheme)
+    limit, needed = plan.options.memory_limit, panel_bytes(plan.problem, plan.scheme, plan.option.operand)
     if limit is not None and needed > limit:
         raise ValueError(
             f"memory_limit is {limit} bytes; the panels of b for {plan.label} multiplication hold "
@@ -128,7 +128,7 @@ def _check_limit(plan: Plan) -> None:
 
 
 def _packed(plan: Plan, source: Any, factor: Any, pack_again: Callable) -> PackedOperand:
-    problem, how = plan.problem, plan.problem.operand.arithmetic
+    problem, how = plan.problem, plan.option.arithmetic
     if how is not None and how.parts == 1:  # TF32: the panels hold float32
         how = None
     is_judged = plan.guarded or (how is not None and plan.scheme is None)

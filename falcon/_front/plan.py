@@ -112,8 +112,6 @@ def _of_packed(a: Any, b: PackedOperand, dtype: Any, options: PlanningOptions) -
         problem = family.problem(left, b.shape, None, None, operand, result, chosen, packed=True)
         made = plan_packed(problem, b, chosen)
         best, plain = predicted(made), replace(problem, packed=False)
-        if operand.arithmetic is not None:
-            plain = replace(plain, operand=operand.left)
         backend = "auto" if problem.device is None else b.backend
         other = plan_for(plain, replace(chosen, backend=backend, scheme="auto"))
     lost = predicted(other)
@@ -127,8 +125,6 @@ def _of_packed(a: Any, b: PackedOperand, dtype: Any, options: PlanningOptions) -
 def numpy_seconds(plan: Plan) -> float | None:
     """Return what NumPy would take for a plan's problem by the cost model; None: not predicted."""
     problem, backends = plan.problem, available_backends()
-    if problem.operand.arithmetic is not None:
-        problem = replace(problem, operand=problem.operand.left)
     numpy = next(x for x in backends if x.is_library)
     if problem.device is not None or not problem.operand.has_blas or numpy.why_not(problem):
         return None

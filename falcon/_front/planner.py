@@ -8,18 +8,17 @@ from dataclasses import replace
 from typing import Any
 
 from falcon import schemes
-from falcon._backends import available_backends, get_backend
+from falcon._backends import DEVICE, available_backends, get_backend
 from falcon._core.backend import Backend
-from falcon._core.dtypes import BY_ARITHMETIC, BY_FLOAT, FLOAT32
 from falcon._core.locks import ForkLock
 from falcon._core.options import FIELDS, Options, merged, settings
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Plan
 from falcon._core.problem import Problem
-from falcon.decision.limits import panels_fit
 from falcon.decision.machine import revision
 from falcon.decision.rates import rates
 from falcon.decision.select import plan_for as decide
+from falcon.decision.ways import named_row
 from falcon.schemes import Scheme
 from falcon.schemes.catalogue import generation
 
@@ -30,9 +29,6 @@ _log = logging.getLogger("falcon")
 
 # Plans are small; beyond this number the oldest one is dropped.
 _CACHED_PLANS = 1024
-# Flop from which other arithmetic may be taken: parts of float32, and float64 for integers, whose
-# products are by then longer than the pass over norms; and the share of the time that it must take.
-_LEAST_SPLIT, _LEAST_WHOLE, _GAIN = 2e8, 4e6, 0.95
 _plans: dict[tuple, Plan] = {}
 _plans_lock = ForkLock()
 
@@ -95,17 +91,14 @@ def plan_for(problem: Problem, options: Options) -> Plan:
     found = _plans.get(key)
     if found is not None:
         return found
-    backends = _backends_for(problem, options.backend)
-    every = available_backends() if problem.device is None else backends
+    backends = _backends_for(problem)
     try:
-        made = decide(problem, options, backends, every)
+        made = decide(problem, options, backends)
     except MemoryError as error:  # a GPU cannot be measured: the next call tries again
         if problem.device is None:
             raise
-        classical = decide(problem, replace(options, scheme="classical"), backends, every)
+        classical = decide(problem, replace(options, scheme="classical"), backends)
         return replace(classical, options=options, why=f"rates could not be measured: {error}")
-    if options.arithmetic == "auto":
-        made = _by_other(made, options, every)
     with _plans_lock.lock:
         while len(_plans) >= _CACHED_PLANS:
             del _plans[next(iter(_plans))]
@@ -120,54 +113,13 @@ def is_kept(plan: Plan) -> bool:
     return _plans.get((plan.problem, plan.options, planning_state())) is plan
 
 
-def _by_other(native: Plan, options: Options, every: list[Backend]) -> Plan:
-    """Return the plan by other arithmetic where it is predicted to be faster.
-
-    float32 by products of bfloat16 parts; integers of 64 bits by float64, which each call refuses
-    where its numbers are too large.
-    """
-    problem = native.problem
-    row, least = BY_FLOAT.get(problem.operand), _LEAST_WHOLE
-    if problem.operand is problem.result is FLOAT32:
-        row, least = BY_ARITHMETIC["bf16x6"], _LEAST_SPLIT
-    is_large = problem.flops >= least and problem.device is None
-    is_large = is_large and not (problem.packed and problem.is_exact)
-    if row is None or options.scheme != "auto" or not is_large:
-        return native
-    other = replace(problem, operand=row)
-    if not panels_fit(other, None, options):
-        return native
-    backends = [
-        x
-        for x in every
-        if not x.is_library
-        and options.backend in ("auto", x.name)
-        and x.why_classical_only(other) is None
-    ]
-    limit = options.workspace_limit
-    if limit is not None:  # other arithmetic may need more
-        found = ((x, x.candidates(other, (None,), limit)[0]) for x in backends)
-        backends = [x for x, option in found if option.workspace <= limit]
-    if not backends:
-        return native
-    made = decide(other, options, backends, every)
-    if native.tuned and not made.tuned:
-        return native
-    ours, theirs = (predicted(x).total for x in (made, native))
-    if ours > _GAIN * theirs:
-        return native
-    where = ", taken where a sum may exceed 53 bits," if problem.is_exact else ""
-    why = f"{made.why}; {problem.operand} arithmetic{where} {theirs / ours:.2f} x as long"
-    return replace(made, why=why)
-
-
 def predicted(made: Plan) -> Candidate:
     """Return a plan's option with its predicted seconds."""
     if made.seconds:
         return Candidate(made.option, made.seconds)
     problem, backend = made.problem, get_backend(made.option.backend)
-    every = available_backends() if problem.device is None else [backend]
-    return backend.predicted(problem, made.option, rates(backend, problem, every))
+    known = rates(backend, problem, _backends_for(problem), made.option.operand)
+    return backend.predicted(problem, made.option, known)
 
 
 def _show(made: Plan) -> None:
@@ -181,8 +133,7 @@ def _show(made: Plan) -> None:
 
 def plan_packed(problem: Problem, packed: PackedOperand, options: Options) -> Plan:
     """Plan for the scheme and the backend that B was packed for."""
-    if problem.operand.parts > 1 and packed.arithmetic == "native":  # a setting, not for this b
-        problem = replace(problem, operand=problem.operand.left)
+    named_row(problem, options)  # raises
     backend = get_backend(packed.backend)
     option = backend.packed_option(problem, packed, options.workspace_limit)
     limit = options.workspace_limit
@@ -197,18 +148,6 @@ def plan_packed(problem: Problem, packed: PackedOperand, options: Options) -> Pl
     return Plan(problem, backend, option, "b was packed for it", guarded=guarded, options=options)
 
 
-def _backends_for(problem: Problem, name: str) -> list[Backend]:
-    """Return the backends that may multiply the problem, the one to prefer first.
-
-    A library has the least overhead, which counts in small products only (docs/decision.md).
-    """
-    if name != "auto":
-        backend = get_backend(name)
-        reason = backend.why_not(problem)
-        if reason is not None:
-            raise TypeError(f"backend {name!r} cannot multiply {problem}: {reason}")
-        return [backend]
-    found = [x for x in available_backends() if x.why_not(problem) is None]
-    if problem.operand.has_blas:  # without BLAS, NumPy's products are loops, a hundred times slower
-        found.sort(key=lambda x: (not x.beats_blas(problem), not x.is_library))
-    return found
+def _backends_for(problem: Problem) -> list[Backend]:
+    """Return all backends that run here: on the host, or on the problem's device."""
+    return available_backends() if problem.device is None else [get_backend(DEVICE)]

@@ -100,7 +100,7 @@ def _usual_plans(kind: DType, threads: int) -> list[Plan]:
 def _changed(before: Plan, after: Plan) -> str:
     """Say what a choice was, and how much longer it is now predicted to take."""
     backend = get_backend(before.backend.name)
-    rated = rates(backend, before.problem, available_backends())
+    rated = rates(backend, before.problem, available_backends(), before.option.operand)
     longer = backend.predicted(before.problem, before.option, rated).total
     gain = longer / predicted(after).total
     return (
@@ -196,7 +196,6 @@ def tune(
         M, N, K = sizes_of(shape)
         problem = NUMPY.problem((M, K), (K, N), None, None, *(of(native),) * 2, options)
         plan = plan_for(problem, options)
-        problem = plan.problem  # of the arithmetic that was chosen
         compared = compare(plan, rivals(plan, candidates), rounds)
         best = min(compared, key=lambda x: x.ratio.median)
         if best.ratio.median * _CLEARLY > 1:
@@ -216,7 +215,7 @@ def _keep(problem: Problem, best: Measured, others: Sequence[Measured]) -> None:
         near = min(others, key=lambda x: x.seconds)
         label = choice_of(near.candidate.option).label
         why += f", {near.seconds / best.seconds:.3f} x as fast as {label}"
-    add(available_backends(), choices={digest(problem): Fastest(problem.in_full, choice, why)})
+    add(available_backends(), choices={digest(problem): Fastest(str(problem), choice, why)})
 
 
 def sizes_of(shape: tuple[int, int, int]) -> tuple[int, int, int]:
@@ -241,7 +240,8 @@ def rivals(plan: Plan, most: int) -> list[Candidate]:
         auto = plan_for(problem, replace(plan.options, scheme="auto"))
         others = [x for x in auto.candidates if x.option != plan.option]
         backend = next(x for x in backends if x.name == plan.backend.name)
-        first = backend.predicted(problem, plan.option, rates(backend, problem, backends))
+        known = rates(backend, problem, backends, plan.option.operand)
+        first = backend.predicted(problem, plan.option, known)
     known = [first.option, *(x.option for x in others)]
     for backend in (x for x in backends if x.why_not(problem) is None):
         found = backend.candidates(problem, (None,), plan.options.workspace_limit)

@@ -13,7 +13,7 @@ whose workspace would pass the limit is cut into chunks of M, N and K that are m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -22,6 +22,7 @@ import numpy as np
 from falcon._core import threads
 from falcon._core.arithmetic import WHOLE
 from falcon._core.cpus import kept_bytes
+from falcon._core.dtypes import BY_ARITHMETIC, DType
 from falcon._core.look import has_room, judged
 from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import PackedOperand
@@ -66,21 +67,23 @@ class NumpyBackend:
         """NumPy is a dependency: always available."""
         return None
 
-    def why_not(self, problem: Problem) -> str | None:
+    def why_not(self, problem: Problem, operand: DType | None = None) -> str | None:
         """NumPy multiplies everything, in the type of the operands; float32 by parts too."""
         if problem.is_wide:
             return f"NumPy multiplies {problem.operand} to {problem.operand}, not {problem.result}"
-        if problem.operand.arithmetic is WHOLE:
+        if operand is not None and operand.arithmetic is WHOLE:
             return "NumPy multiplies integers in loops"
         return None
 
-    def why_classical_only(self, problem: Problem, scheme: Scheme | None = None) -> str | None:
+    def why_classical_only(
+        self, problem: Problem, scheme: Scheme | None = None, operand: DType | None = None
+    ) -> str | None:
         """LCMAs run only if sums of elements are as precise as sums of products."""
-        operand = problem.operand
-        if operand.parts > 1:
+        if operand is not None:
             return "NumPy multiplies the parts of float32 classically"
-        if operand is not problem.accumulator:
-            return f"sums of {operand} would be rounded to {operand} before they are multiplied"
+        row = problem.operand
+        if row is not problem.accumulator:
+            return f"sums of {row} would be rounded to {row} before they are multiplied"
         return None
 
     def policy(self, problem: Problem) -> Policy:
@@ -92,16 +95,23 @@ class NumpyBackend:
         return False
 
     def candidates(
-        self, problem: Problem, schemes: Iterable[Scheme | None], limit: int | None
+        self,
+        problem: Problem,
+        schemes: Iterable[Scheme | None],
+        limit: int | None,
+        operand: DType | None = None,
     ) -> list[Option]:
         options = []
         for scheme in schemes:
             if scheme is None:
                 whole = (problem.M, problem.N, problem.K)
-                workspace = classical_workspace(problem, limit) + parts_bytes(problem)
-                how = problem.operand.arithmetic
-                growth = None if how is None else how.growth
-                options.append(Option(self.name, None, whole, workspace, rounded_growth=growth))
+                workspace = classical_workspace(problem, limit)
+                option = Option(self.name, None, whole, workspace, operand=operand)
+                if option.arithmetic is not None:
+                    workspace += parts_bytes(problem, option.splits)
+                    growth = option.arithmetic.growth
+                    option = replace(option, workspace=workspace, rounded_growth=growth)
+                options.append(option)
                 continue
             room = finish_bytes(problem) + kept_bytes() if limit is None else limit
             chunks = _chunks_within(problem, scheme, room)
@@ -136,8 +146,8 @@ class NumpyBackend:
             if plan.scheme is not None and 0 not in (*shape, problem.K):
                 done = _multiply(plan, a, b, product, alpha)
             if not done:
-                if problem.operand.arithmetic is not None:
-                    by_parts(problem.operand.arithmetic, a, right, product)
+                if plan.option.arithmetic is not None:
+                    by_parts(plan.option.arithmetic, a, right, product)
                 else:
                     fits = finish_bytes(problem) + copied_bytes(problem) <= plan.workspace
                     classical(problem, a, right, product, copy=fits)
@@ -165,9 +175,9 @@ class NumpyBackend:
 
     def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
         """Return the option of the packed scheme."""
-        schemes = (packed.scheme,)
-        options = self.candidates(problem, schemes, limit)
-        return (options or self.candidates(problem, schemes, None))[0]
+        how = (packed.scheme,), BY_ARITHMETIC.get(packed.arithmetic)
+        options = self.candidates(problem, how[0], limit, how[1])
+        return (options or self.candidates(problem, how[0], None, how[1]))[0]
 
     def predicted(self, problem: Problem, option: Option, rates: Rates) -> Candidate:
         """Return the option with its seconds predicted by `falcon._core.model`."""
@@ -179,14 +189,16 @@ class NumpyBackend:
         blas = numpy_blas()
         return "" if blas is None else str(blas.about.get("architecture", ""))
 
-    def measure(self, problem: Problem, budget: float = 0.5) -> Rates:
+    def measure(
+        self, operand: DType, threads: int, budget: float = 0.5, device: int | None = None
+    ) -> Rates:
         """Time np.matmul, additions in cache, and Strassen's Combine A.
 
         The bandwidth is measured by combines into new memory, because on most machines the first
         touch of memory dominates their time.
         """
-        with limited(problem.threads):
-            return measure(problem.operand, budget)
+        with limited(threads):
+            return measure(operand, budget)
 
     def identity(self, device: int | None = None, /) -> dict[str, str]:
         """Return what a stored measurement depends on: NumPy and its BLAS."""

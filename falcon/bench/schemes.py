@@ -12,7 +12,7 @@ from falcon._core.plan import Candidate
 from falcon._core.text import format_table
 from falcon._front.tune import compare
 from falcon.decision.rates import rates
-from falcon.decision.select import preferred
+from falcon.decision.search import preferred
 from falcon.schemes import Scheme
 from falcon.schemes.loaders import FORMULAS, head_of, text_of
 
@@ -48,7 +48,7 @@ def speeds(
         times = []
         for plan in (classical, *plans):
             backend, problem = known[plan.backend.name], plan.problem
-            rated = rates(backend, problem, backends)
+            rated = rates(backend, problem, backends, plan.option.operand)
             times.append(backend.predicted(problem, plan.option, rated).total)
         told = [f"{times[0] / x:.3f}" for x in times[1:]]
     mine = [

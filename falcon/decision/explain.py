@@ -3,34 +3,48 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
-from falcon._core.backend import Backend
 from falcon._core.model import seconds
-from falcon._core.options import Options
 from falcon._core.plan import Candidate, Option
 from falcon._core.policy import Policy
-from falcon._core.problem import Problem
 
 from .candidates import scheme_candidates
-from .limits import judge, least_seconds
+from .limits import least_seconds
+from .search import Search
+from .ways import Way
 
 # Most compositions that are shown per backend.
 _MOST_NESTED = 16
 
 
-def candidates(
-    problem: Problem, options: Options, backend: Backend, rates: Any, best: Candidate
-) -> tuple[Candidate, ...]:
+def candidates(search: Search, best: Candidate) -> tuple[Candidate, ...]:
     """Return `best`, then the candidates that lost to it, then those refused, each by time.
 
     `best`: the choice.
     """
-    limit, policy = options.workspace_limit, backend.policy(problem)
+    found: list[Candidate] = []
+    for operand in dict.fromkeys(x.operand for x in search.ways):
+        chosen = operand is best.option.operand
+        some = (x for x in search.ways if x.operand is operand)
+        found += _of_way(search, search.way_of(best.option) if chosen else next(some))
+    found = sorted(found, key=lambda x: (x.total, x.option.growth))
+    lost = [
+        replace(x, refused=_reason(x, best, search.policy))
+        for x in found
+        if x.allowed and x.option != best.option
+    ]
+    return (best, *lost, *(x for x in found if not x.allowed))
+
+
+def _of_way(search: Search, way: Way) -> list[Candidate]:
+    """Predict the candidates of a way, and say which limits they break."""
+    problem, policy, backend = search.problem, search.policy, way.backend
+    rates, limit = search.rates(way), search.options.workspace_limit
     suited, facts = scheme_candidates().suited_to(problem, policy)
-    supported = backend.why_classical_only(problem) is None
+    supported = backend.why_classical_only(problem, None, way.operand) is None
+    classical = search.options_of(way, None)
+    fused = classical[0].fused_output
     # Only the best compositions: there are many, and building one takes time.
-    fused = best.option.fused_output
     least = least_seconds(problem, facts, backend, rates, fused=fused)
     nested = sorted(x for x in least if suited[x[1]].outer is not None)
     shown = {at for _, at in nested[:_MOST_NESTED]}
@@ -38,23 +52,17 @@ def candidates(
         id(x.scheme): x.scheme for at, x in enumerate(suited) if x.outer is None or at in shown
     }
     found: list[Candidate] = []
-    able = backend.candidates(problem, (None, *(schemes.values() if supported else ())), limit)
-    for option in able:
+    able = backend.candidates(problem, schemes.values() if supported else (), limit, way.operand)
+    for option in (*classical, *able):
         schemes.pop(id(option.stored), None)
-        found.append(judge(problem, option, backend, rates, options))
+        found.append(search.predicted(way, option))
     # Only the common model predicts schemes that the backend cannot fit into the limit.
     for scheme in schemes.values() if supported and policy.common_model else ():
         whole = (problem.M, problem.N, problem.K)
-        option = Option(backend.name, scheme, whole, 0, able[0].fused_output)
+        option = Option(backend.name, scheme, whole, 0, fused, operand=way.operand)
         refused = f"cannot keep workspace_limit {limit}"
         found.append(Candidate(option, seconds(problem, option, rates), refused, False))
-    found = sorted(found, key=lambda x: (x.total, x.option.growth))
-    lost = [
-        replace(x, refused=_reason(x, best, policy))
-        for x in found
-        if x.allowed and x.option != best.option
-    ]
-    return (best, *lost, *(x for x in found if not x.allowed))
+    return found
 
 
 def _reason(candidate: Candidate, best: Candidate, policy: Policy) -> str:
@@ -63,7 +71,7 @@ def _reason(candidate: Candidate, best: Candidate, policy: Policy) -> str:
     if slower <= 0:
         if policy.price(candidate.option.scheme) > policy.price(best.option.scheme):
             return f"faster by less than {policy.copy_price:.0%} per further copy of B"
-        if best.option.is_classical:
+        if best.option.is_classical or candidate.price > best.price:
             return policy.too_little
         if candidate.option.is_roomy and candidate.option.scheme is best.option.scheme:
             return "as fast, but takes more workspace"

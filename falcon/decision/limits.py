@@ -7,6 +7,7 @@ from math import inf
 from typing import Any
 
 from falcon._core.backend import Backend
+from falcon._core.dtypes import DType
 from falcon._core.formulas import Counts
 from falcon._core.model import bounds
 from falcon._core.options import Options
@@ -20,7 +21,9 @@ def within_limit(option: Option, options: Options) -> bool:
     return options.workspace_limit is None or option.workspace <= options.workspace_limit
 
 
-def panels_fit(problem: Problem, counts: Any, options: Options) -> bool:
+def panels_fit(
+    problem: Problem, counts: Any, options: Options, operand: DType | None = None
+) -> bool:
     """Whether the panels of a packed B keep `memory_limit`; of another B, there are none.
 
     `counts`: a scheme, or what has its `rank`, `k` and `n`; None: the classical algorithm.
@@ -28,7 +31,7 @@ def panels_fit(problem: Problem, counts: Any, options: Options) -> bool:
     limit = options.memory_limit
     if limit is None:
         limit = 2 * problem.K * problem.N * problem.operand.itemsize
-    return not problem.packed or panel_bytes(problem, counts) <= limit
+    return not problem.packed or panel_bytes(problem, counts, operand) <= limit
 
 
 def judge(
@@ -45,8 +48,8 @@ def _why_refused(problem: Problem, option: Option, backend: Backend, options: Op
         return f"growth {option.growth:.2f} > max_growth {options.max_growth:.2f}"
     if not within_limit(option, options):
         return f"workspace {option.workspace} > workspace_limit {options.workspace_limit}"
-    if not (option.is_classical or panels_fit(problem, option.scheme, options)):
-        mib = panel_bytes(problem, option.scheme) / 2**20
+    if not (option.is_classical or panels_fit(problem, option.scheme, options, option.operand)):
+        mib = panel_bytes(problem, option.scheme, option.operand) / 2**20
         return f"panels of {mib:.1f} MiB > memory_limit"
     scheme, least = option.scheme, backend.policy(problem).smallest_chunk
     if scheme is not None:

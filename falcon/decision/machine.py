@@ -22,7 +22,6 @@ from pathlib import Path
 from falcon._core.backend import Backend
 from falcon._core.locks import ForkLock
 from falcon._core.options import cache_folder, profile_file
-from falcon._core.problem import Problem
 from falcon._version import __version__
 
 from .store import Fastest, ForeignError, RatesTable, Stored, file_name, read, write
@@ -102,11 +101,6 @@ def profile(backends: Sequence[Backend], device: int | None = None) -> MachinePr
             if found is None:
                 found = _profiles[device] = _load(backends, device)
     return found
-
-
-def entry(backend: str, problem: Problem) -> tuple[str, str, int]:
-    """Return the key of a profile's entry."""
-    return backend, problem.operand.name, problem.threads
 
 
 def add(

@@ -31,7 +31,7 @@ from falcon._core.options import Options
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
 
-from .machine import MachineProfile, add, cpu_family, entry, profile, revision
+from .machine import MachineProfile, add, cpu_family, profile, revision
 from .store import RatesTable
 
 _log = logging.getLogger("falcon")
@@ -64,40 +64,42 @@ class Row(NamedTuple):
     rates: Rates
 
 
-def rates(backend: Backend, problem: Problem, backends: Sequence[Backend]) -> Any:
-    """Return the rates of a backend for a problem's dtype, threads and device.
+def rates(
+    backend: Backend,
+    problem: Problem,
+    backends: Sequence[Backend],
+    operand: DType | None = None,
+) -> Any:
+    """Return the rates of a backend for a problem's threads and device.
 
     `backends`: see `profile`. A GPU is measured if its profile has none (a second), without a lock:
     several threads may do so at once.
+    `operand`: as which elements are multiplied, if not as those of their own type.
     """
-    problem = problem.measured
+    row = (operand or problem.operand).measured
     if problem.reproducible:
-        return _fixed_rates(backend.name, problem.operand)
-    machine = profile(backends, problem.device)
-    key = *entry(backend.name, problem), problem.device, revision()
+        return _fixed_rates(backend.name, row)
+    machine, device = profile(backends, problem.device), problem.device
+    entry = backend.name, row.name, problem.threads
+    key = *entry, device, revision()
     found = _rates.get(key)
-    if found is None:
-        found = _rates.setdefault(key, _rates_now(backend, problem, backends, machine))
-    return found
-
-
-def _rates_now(
-    backend: Backend, problem: Problem, backends: Sequence[Backend], machine: MachineProfile
-) -> Any:
-    if problem.device is not None:
-        key = entry(backend.name, problem)
-        found = machine.rates.get(key)
+    if found is None and device is not None:
+        found = machine.rates.get(entry)
         if found is None:
-            _log.info("falcon: measuring %s %s (a second, once)", *key[:2])
-            found = backend.measure(problem)
-            add(backends, problem.device, {key: found})
-        return found
-    known = _measured(backend, problem, machine)
-    least = 0.0
+            _log.info("falcon: measuring %s %s (a second, once)", *entry[:2])
+            found = backend.measure(row, problem.threads, device=device)
+            add(backends, device, {entry: found})
+    elif found is None:
+        found = _host_rates(backend, row, problem.threads, machine)
+    return _rates.setdefault(key, found)
+
+
+def _host_rates(backend: Backend, row: DType, threads: int, machine: MachineProfile) -> Rates:
+    known, least = _measured(backend, row, machine), 0.0
     if not known:
-        known = {x.threads: x.rates for x in _rows_of(backend, problem.operand)}
+        known = {x.threads: x.rates for x in _rows_of(backend, row)}
         least = BANDWIDTH_PER_CPU * (os.cpu_count() or 1)
-    return on_threads(known, problem.threads, least / problem.operand.itemsize)
+    return on_threads(known, threads, least / row.itemsize)
 
 
 @cache
@@ -106,12 +108,10 @@ def _fixed_rates(backend: str, operand: DType) -> Rates:
     return nearest(shipped(), backend, _FIXED_KERNELS, operand, _FIXED_CPU)[0].rates
 
 
-def _measured(backend: Backend, problem: Problem, machine: MachineProfile) -> dict[int, Rates]:
-    """Return what the profile has for a problem's dtype, by number of threads."""
-    name = problem.operand.name
-    return {
-        t: x for (b, dtype, t), x in machine.rates.items() if (b, dtype) == (backend.name, name)
-    }
+def _measured(backend: Backend, row: DType, machine: MachineProfile) -> dict[int, Rates]:
+    """Return what the profile has for a type, by number of threads."""
+    wanted = backend.name, row.name
+    return {t: x for (b, dtype, t), x in machine.rates.items() if (b, dtype) == wanted}
 
 
 def on_threads(known: dict[int, Rates], threads: int, least: float) -> Rates:
@@ -127,17 +127,18 @@ def on_threads(known: dict[int, Rates], threads: int, least: float) -> Rates:
     return found.on(threads / nearest, min(threads * one, most) / streams[nearest])
 
 
-def source(backend: Backend, problem: Problem, backends: Sequence[Backend]) -> str:
-    """Say where the rates of a backend for a problem come from."""
-    problem = problem.measured
+def source(
+    backend: Backend, problem: Problem, backends: Sequence[Backend], operand: DType | None = None
+) -> str:
+    """Say where `rates` come from; parameters as there."""
     if problem.device is not None:
         return "measured on this GPU"
-    machine = profile(backends)
-    if _measured(backend, problem, machine):
+    kind, machine = (operand or problem.operand).measured, profile(backends)
+    if _measured(backend, kind, machine):
         return "measured by tune" + (" (FALCON_PROFILE)" if machine.pinned else "")
-    row = _rows_of(backend, problem.operand)[0]
+    row = _rows_of(backend, kind)[0]
     told = f"shipped, recorded on {row.cpu} with {row.kernels} kernels"
-    if row[:4] == (cpu_family(), backend.name, kernels_of(backend), problem.operand.name):
+    if row[:4] == (cpu_family(), backend.name, kernels_of(backend), kind.name):
         return told
     return f"{told} for {row.dtype}; python -m falcon tune measures this machine (a minute)"
 
@@ -203,23 +204,25 @@ def measure_all(
     steps = []
     for count in threads:
         for dtype in dtypes:
-            problem = Problem.of((1024,) * 3, dtype, Options(threads=count))
-            able = [x for x in backends if x.why_classical_only(problem) is None]
+            problem = Problem.of((1024,) * 3, dtype.left, Options(threads=count))
+            row = None if dtype.arithmetic is None else dtype
+            able = [x for x in backends if x.why_classical_only(problem, None, row) is None]
             # A library without BLAS for the type multiplies it only where nothing else does.
             others = [x for x in able if not x.is_library]
-            steps += [(x, problem) for x in (able if dtype.has_blas else others or able)]
+            some = able if dtype.has_blas else others or able
+            steps += [(x, dtype, problem.threads) for x in some]
     end, budget = monotonic() + seconds, _MEASURING * seconds / max(len(steps), 1)
     found: RatesTable = {}
     disturbed: dict[str, str] = {}
     try:
         for again in (False, True):
-            for backend, problem in steps:
-                name = f"{backend.name} {problem.operand.name}, {problem.threads} threads"
+            for backend, dtype, count in steps:
+                name = f"{backend.name} {dtype}, {count} threads"
                 if again and (name not in disturbed or monotonic() + budget > end):
                     continue
                 tick(name)
                 try:
-                    found[entry(backend.name, problem)] = backend.measure(problem, budget)
+                    found[backend.name, dtype.name, count] = backend.measure(dtype, count, budget)
                     disturbed.pop(name, None)
                 except DisturbedError as error:
                     disturbed[name] = str(error)

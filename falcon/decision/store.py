@@ -2,7 +2,7 @@
 
 ::
 
-    {"format": 10, "key": {"falcon": ..., "cpu": ..., "cpu.isa": ..., "numpy.blas": ...},
+    {"format": 11, "key": {"falcon": ..., "cpu": ..., "cpu.isa": ..., "numpy.blas": ...},
      "rates": [{"backend":, "dtype":, "threads":, "multiply":, ...}, ...],
      "choices": {digest: {"problem":, "choice": [...], "why":}, ...}}
 """
@@ -23,7 +23,7 @@ from falcon._core.rates import Rates
 from falcon.schemes import Scheme, get
 from falcon.schemes.algebra import symmetry
 
-FORMAT = 10  # of the file and of how rates are measured; files of other formats are refused
+FORMAT = 11  # of the file and of how rates are measured; files of other formats are refused
 
 # What reading a damaged entry may raise.
 _DAMAGE = (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError)
@@ -40,7 +40,7 @@ class Choice(NamedTuple):
     """A backend and an image of a stored scheme, nested in `outer` if that is not None.
 
     `scheme` None is the classical algorithm. `roomy` is `Option.is_roomy`, `product`
-    `Option.product`.
+    `Option.product`, `arithmetic` the name of `Option.arithmetic`.
     """
 
     backend: str
@@ -49,13 +49,15 @@ class Choice(NamedTuple):
     outer: str | None = None
     roomy: bool = False
     product: str = ""
+    arithmetic: str = ""
 
     @property
     def label(self) -> str:
-        """Scheme and backend, for people."""
+        """Arithmetic, scheme and backend, for people."""
         name = self.scheme or "classical"
         name = name if self.outer is None else f"{self.outer}@{name}"
-        return f"{f'{self.product} {name}' if self.product else name} on {self.backend}"
+        words = self.arithmetic, self.product, name, "on", self.backend
+        return " ".join(x for x in words if x)
 
     def make(self) -> Scheme | None:
         """Return the scheme."""
@@ -131,7 +133,7 @@ def _rates(found: dict[str, Any], kind: type) -> Any:
 
 def _tuned(found: dict[str, Any]) -> Fastest:
     choice = Choice(*found["choice"])
-    kinds = (str, str | None, int, str | None, bool, str)
+    kinds = (str, str | None, int, str | None, bool, str, str)
     if not all(isinstance(x, y) for x, y in zip(choice, kinds, strict=True)):
         raise TypeError(f"{choice} is no choice")
     return Fastest(str(found["problem"]), choice, str(found["why"]))

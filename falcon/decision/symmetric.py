@@ -13,44 +13,33 @@ cut this way, with Strassen's scheme.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
-from typing import Any
 
-from falcon._core.backend import Backend
-from falcon._core.options import Options
 from falcon._core.plan import Candidate, Option, Part, Plan
-from falcon._core.problem import Problem
 from falcon.schemes import Scheme
 
-RatesOf = Callable[[Backend, Problem], Any]
-# The type of `falcon.decision.select`, which plans the parts.
-Select = Callable[[Problem, Options, Sequence[Backend], RatesOf], Plan]
+from .search import Search, search_for
 
 _ON, _OFF = "on the diagonal", "off the diagonal"
 
 
-def choose(
-    problem: Problem,
-    options: Options,
-    backends: Sequence[Backend],
-    rates_of: RatesOf,
-    select: Select,
-) -> Plan:
-    """Choose how to multiply a symmetric product; parameters as of `falcon.decision.select`."""
+def choose(search: Search) -> Plan:
+    """Plan a problem; a symmetric one whole or cut, as is predicted to be faster."""
+    problem, options, policy = search.problem, search.options, search.policy
+    if not problem.symmetric or options.scheme == "classical":
+        return search.plan()
     by_name = isinstance(options.scheme, Scheme)
-    policy = backends[0].policy(problem)
-    classical = select(problem, replace(options, scheme="classical"), backends, rates_of)
+    classical = replace(search, options=replace(options, scheme="classical"), kept=[], refused=[])
     why = policy.why_too_small(problem) or policy.no_gain
-    whole = replace(classical, why=why, options=options)
+    whole = replace(classical.plan(), why=why, options=options)
     # If out overlaps x, later parts would read what an earlier one has written.
     if not problem.out_direct or problem.M < 2:
         return whole
     corner_size = replace(problem, M=problem.M // 2, N=problem.M // 2, symmetric="")
     if not by_name and (not whole.seconds or policy.why_too_small(corner_size)):
         return whole
-    parts = _parts(problem, options, backends, rates_of, select)
+    parts = _parts(search)
     if parts is None:
         return whole
     corner, *ends = (x.plan for x in parts)
@@ -73,6 +62,7 @@ def choose(
         corner.option.fused_output,
         rounded_growth=max(x.plan.option.growth for x in parts),
         name=f"{corner.option.label} off the diagonal",
+        operand=corner.option.operand,
     )
     made = Candidate(option, times)
     if not by_name and made.total * policy.least_gain > _total(whole):
@@ -89,25 +79,19 @@ def choose(
     )
 
 
-def _parts(
-    problem: Problem,
-    options: Options,
-    backends: Sequence[Backend],
-    rates_of: RatesOf,
-    select: Select,
-) -> tuple[Part, ...] | None:
+def _parts(search: Search) -> tuple[Part, ...] | None:
     """Cut x in halves and plan the parts; None where no scheme pays off the diagonal."""
+    problem, options = search.problem, search.options
     M = problem.M
     half = -(-M // 2)
     first, second = slice(0, half), slice(half, M)
     rows, columns = (first, second) if problem.symmetric == "upper" else (second, first)
     sizes = rows.stop - rows.start, columns.stop - columns.start
-    corner = select(
-        replace(problem, M=sizes[0], N=sizes[1], symmetric=""), options, backends, rates_of
-    )
+    off = replace(problem, M=sizes[0], N=sizes[1], symmetric="")
+    corner = search_for(off, options, search.backends).plan()
     if corner.scheme is None:
         return None
-    smallest = isinstance(options.scheme, Scheme) and backends[0].policy(problem).why_too_small(
+    smallest = isinstance(options.scheme, Scheme) and search.policy.why_too_small(
         replace(problem, M=half // 2, N=half // 2, symmetric="")
     )
     inner = replace(options, scheme="classical") if smallest else options
@@ -115,7 +99,7 @@ def _parts(
     for at in (first, second):
         size = at.stop - at.start
         part = replace(problem, M=size, N=size)
-        ends.append(Part(select(part, inner, backends, rates_of), at, at))
+        ends.append(Part(choose(search_for(part, inner, search.backends)), at, at))
     return Part(corner, rows, columns), *ends
 
 

@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import falcon
 from falcon._core import threads
 from falcon._core.cpus import usable_cpus
+from falcon._core.dtypes import of
 from falcon._core.fit import DisturbedError
 from falcon._numpy import original
 from falcon._numpy.threads import exceeds, limited, numpy_blas
@@ -188,7 +189,7 @@ def test_batches_checks_and_measurements_too(seen):
     seen.clear()
     backend = falcon._backends.BACKENDS["numpy"]
     with suppress(DisturbedError):  # where the machine is busy
-        backend.measure(falcon.plan(*SHAPES, np.float64, threads=1).problem)
+        backend.measure(of("float64"), 1)
     assert set(seen) == {1}
 
 

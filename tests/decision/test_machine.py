@@ -40,7 +40,7 @@ class Made:
     def identity(self, device=None):
         return {"kernels": self.kernels_}
 
-    def why_classical_only(self, problem):
+    def why_classical_only(self, problem, *_):
         return None if not problem.operand.is_exact else "made so"
 
     why_not = why_classical_only
@@ -48,8 +48,8 @@ class Made:
     def kernels(self):
         return self.kernels_
 
-    def measure(self, problem, budget=1.0):
-        self.calls.append((problem.dtype.name, problem.threads))
+    def measure(self, operand, threads, budget=1.0, device=None):
+        self.calls.append((operand.name, threads))
         if isinstance(self.found, Exception):
             raise self.found
         return self.found
@@ -103,8 +103,8 @@ def test_threads_that_measure_at_once_agree():
     """No thread waits for another: both may measure, and the first one counts."""
     backend, gate = Made(), threading.Barrier(8)
 
-    def measure(problem, budget=1.0):
-        backend.calls.append(problem)
+    def measure(*_, **__):
+        backend.calls.append(0)
         return Rates(1e9 * len(backend.calls), 1e9, 1e9)
 
     def once():
@@ -290,7 +290,7 @@ def test_what_was_disturbed_is_measured_again_or_keeps_what_it_had(folder):
     calm, never = Made("calm"), Made("never")
     outcomes = iter([DisturbedError("differ by 30%"), SOME])
 
-    def measure(problem, budget=1.0):
+    def measure(*_, **__):
         found = next(outcomes)
         if isinstance(found, Exception):
             raise found

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from falcon import Scheme, schemes
+from falcon._backends import available_backends
 from falcon._core.dtypes import of
 from falcon._core.model import seconds
 from falcon._core.options import Options
@@ -17,11 +18,11 @@ from falcon._core.policy import PACKED, host_policy
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
 from falcon._cpu.backend import CpuBackend
-from falcon._front import planner
 from falcon._numpy.backend import NumpyBackend
 from falcon.decision import explain
 from falcon.decision.candidates import scheme_candidates
-from falcon.decision.select import preferred, select
+from falcon.decision.search import Search, preferred
+from falcon.decision.ways import Way, ways
 
 FLOAT, INT = of("float32"), of("int32")
 # Multiplying is expensive, the rest is cheap: LCMAs win early.
@@ -47,7 +48,7 @@ class Made:
     def policy(self, problem):
         return host_policy(problem, has_kernels=problem.operand.has_blas)
 
-    def why_classical_only(self, problem):
+    def why_classical_only(self, problem, *_):
         return self.refuses
 
     def predicted(self, problem, option, rates):
@@ -82,7 +83,13 @@ def request(scheme="auto", max_growth=8.0, limit=None, threads=1):
 
 
 def choose(problem=BIG, asked=None, backends=None, machine=None):
-    return select(problem, asked or request(), backends or [Made()], machine or Machine())
+    backends, machine = backends or [Made()], machine or Machine()
+
+    class OnMachine(Search):
+        def rates(self, way):
+            return machine(way.backend, problem)
+
+    return OnMachine(problem, asked or request(), [Way(x) for x in backends], backends).plan()
 
 
 # --- the fastest ----------------------------------------------------------------------------
@@ -189,8 +196,8 @@ def test_chunks_that_make_a_scheme_slow_or_small():
     first, second = (x.option.label for x in choose(machine=machine).candidates[:2])
 
     class Chunked(Made):
-        def candidates(self, problem, found, limit):
-            options = super().candidates(problem, found, limit)
+        def candidates(self, *asked):
+            options = super().candidates(*asked)
             small, slow = {"chunks": (100, 100, 100)}, {"again": (1, 30, 1)}
             changes = {first: small, second: slow}
             return [dataclasses.replace(x, **changes.get(x.label, {})) for x in options]
@@ -264,9 +271,9 @@ class Modest(Made):
     def __init__(self):
         super().__init__("modest")
 
-    def candidates(self, problem, found, limit):
+    def candidates(self, *asked):
         return [
-            dataclasses.replace(x, workspace=1) for x in super().candidates(problem, found, limit)
+            dataclasses.replace(x, workspace=1) for x in super().candidates(*asked)
         ]
 
 
@@ -350,8 +357,8 @@ def test_small_products_and_short_k_are_a_librarys(monkeypatch, sizes, own):
         pytest.skip(f"backend cpu: {cpu.why_unavailable()}")
     problem = Problem(*sizes, FLOAT)
     assert cpu.beats_blas(problem) == own and not NumpyBackend().beats_blas(problem)
-    found = planner._backends_for(problem, "auto")
-    assert [x.name for x in found] == (["cpu", "numpy"] if own else ["numpy", "cpu"])
+    found = ways(problem, request(), available_backends())
+    assert [x.backend.name for x in found] == (["cpu", "numpy"] if own else ["numpy", "cpu"])
     monkeypatch.setattr("falcon._cpu.backend.isa", lambda: "generic")
     assert not cpu.beats_blas(problem)
 

@@ -13,7 +13,7 @@ from falcon._front.tune import compare
 
 pytest.importorskip("falcon._cpu._core", reason="needs the compiled extension")
 from falcon._cpu import blocking, pool
-from falcon.decision.select import preferred
+from falcon.decision.search import preferred
 
 MIB = 2**20
 # Combines are expensive, so passes are.
@@ -23,7 +23,7 @@ RATES = Rates(8e10, 9e9, 2e8, overlap=0.0, tile=(6, 8))
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """A machine on which calls have 8 MiB by default, and take up to 64."""
-    monkeypatch.setattr("falcon.decision.select.rates", lambda *_, **__: RATES)
+    monkeypatch.setattr("falcon.decision.search.rates", lambda *_, **__: RATES)
     kept = pool.Pool(8 * MIB)
     monkeypatch.setattr(pool, "shared", lambda: kept)
     monkeypatch.setattr(blocking, "roomy_bytes", lambda: 64 * MIB)

@@ -1,0 +1,277 @@
+"""The one search: over schemes, arithmetics and backends, for the least predicted time.
+
+Lower bounds prune: schemes are evaluated (chunks, workspace, exact prediction) in ascending order of
+their lower bounds, until none is left that could still win. The table of `Plan.explain`, with all
+the others, is built on demand (`explain.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from heapq import heapify, heappop
+from math import inf
+from typing import Any
+
+from falcon._core.backend import Backend
+from falcon._core.options import Options
+from falcon._core.plan import Candidate, Option, Plan
+from falcon._core.policy import Policy
+from falcon._core.problem import Problem
+from falcon.schemes import Scheme
+
+from .candidates import scheme_candidates
+from .limits import judge, least_seconds, panels_fit, within_limit
+from .rates import rates
+from .store import Fastest
+from .ways import Way, ways
+
+
+@dataclass
+class Search:
+    """The methods for a problem: the classical algorithm and schemes, in each of the ways."""
+
+    problem: Problem
+    options: Options
+    ways: Sequence[Way]  # as `ways` returns them
+    backends: Sequence[Backend]  # all that run here
+    kept: list[Candidate] = field(default_factory=list)
+    refused: list[Candidate] = field(default_factory=list)
+
+    @cached_property
+    def policy(self) -> Policy:
+        """That of the best backend: there is one for all methods of a problem."""
+        return self.ways[0].backend.policy(self.problem)
+
+    def rates(self, way: Way) -> Any:
+        """Return the rates by which methods of a way are predicted."""
+        return rates(way.backend, self.problem, self.backends, way.operand)
+
+    def options_of(self, way: Way, scheme: Any) -> list[Option]:
+        """Return the options of a way for a scheme; None is the classical algorithm."""
+        limit = self.options.workspace_limit
+        return way.backend.candidates(self.problem, (scheme,), limit, way.operand)
+
+    def predicted(self, way: Way, option: Option) -> Candidate:
+        """Predict an option's time, and refuse it where it breaks a limit."""
+        judged = judge(self.problem, option, way.backend, self.rates(way), self.options)
+        return judged if way.price == 1 else replace(judged, price=way.price)
+
+    def way_of(self, option: Option) -> Way:
+        """Return the way of an option."""
+        return next(
+            x for x in self.ways if (x.backend.name, x.operand) == (option.backend, option.operand)
+        )
+
+    def plan(self) -> Plan:
+        """Choose; symmetric products are multiplied whole (`symmetric.py` cuts them)."""
+        problem, options = self.problem, self.options
+        if isinstance(options.scheme, Scheme):
+            return self._requested(options.scheme)
+        chosen = self._first_within()
+        reason = {x: self._why_classical(x) for x in chosen}
+        if len(chosen) == 1 and reason[chosen[0]] is not None:
+            return self._classical(chosen[0], str(reason[chosen[0]]))
+        for way in chosen:
+            for option in self.options_of(way, None):
+                self._add(way, option)
+        compared = self._compare([x for x in chosen if reason[x] is None])
+        if not self.kept:
+            raise self._limit_error(self.refused[0].option)
+        best = preferred(self.kept, self.policy)
+        why = reason[chosen[0]] or self.policy.no_gain
+        if not compared and reason[chosen[0]] is None:
+            why = f"no scheme is within max_growth {options.max_growth:.2f}"
+        return self._chosen(best, self._why(best) or why)
+
+    def _first_within(self) -> list[Way]:
+        """Return a way for each arithmetic: the first whose classical algorithm keeps the limit."""
+        first: dict[Any, Way] = {}
+        for operand in dict.fromkeys(x.operand for x in self.ways):
+            some = [x for x in self.ways if x.operand is operand]
+            if self.options.workspace_limit is not None and len(some) > 1:
+                fits = (x for x in some if within_limit(self.options_of(x, None)[0], self.options))
+                first[operand] = next(fits, some[0])
+            else:
+                first[operand] = some[0]
+        return list(first.values())
+
+    def _why_classical(self, way: Way) -> str | None:
+        """Return why no schemes need be compared in a way; None: they are."""
+        if self.options.scheme == "classical":
+            return "requested"
+        too_small = self.policy.why_too_small(self.problem)
+        return too_small or way.backend.why_classical_only(self.problem, None, way.operand)
+
+    def _classical(self, way: Way, why: str) -> Plan:
+        """Return the plan of the classical algorithm, which nothing competes with."""
+        option = self.options_of(way, None)[0]
+        if not within_limit(option, self.options):
+            raise self._limit_error(option)
+        times: tuple[tuple[str, float], ...] = ()
+        if self.problem.symmetric:
+            times = way.backend.predicted(self.problem, option, self.rates(way)).seconds
+        why += _few_rows(option)
+        return Plan(self.problem, way.backend, option, why, times, options=self.options)
+
+    def _limit_error(self, option: Option) -> ValueError:
+        return ValueError(
+            f"workspace_limit is {self.options.workspace_limit} bytes; {option.label} "
+            f"multiplication on backend {option.backend} needs at least {option.workspace} (beta, "
+            "an overlapping out or an out of another dtype takes a buffer of the size of C)"
+        )
+
+    def _requested(self, scheme: Scheme) -> Plan:
+        problem, options = self.problem, self.options
+        reason = None
+        if problem.is_exact and not scheme.is_integral:
+            reason = "it has fractional coefficients and the dtype is exact"
+        reasons = [x.backend.why_classical_only(problem, None, x.operand) for x in self.ways]
+        able = [x for x, why in zip(self.ways, reasons, strict=True) if why is None]
+        if reason is not None or not able:
+            reason = reason or reasons[0]
+            raise TypeError(f"scheme {scheme.name!r} cannot multiply {problem}: {reason}")
+        for way in able:
+            found = self.options_of(way, scheme)
+            if found:
+                return Plan(problem, way.backend, found[0], "requested", options=options)
+        unlimited = (x.backend.candidates(problem, (scheme,), None, x.operand) for x in able)
+        usual = [option.workspace for some in unlimited for option in some]
+        needed = f"; without a limit it takes {min(usual)} bytes" if usual else ""
+        raise ValueError(
+            f"workspace_limit is {options.workspace_limit} bytes; scheme {scheme.name!r} cannot "
+            f"keep it with {problem}{needed}"
+        )
+
+    def _add(self, way: Way, option: Option) -> bool:
+        """Predict an option, and keep it unless a limit forbids it."""
+        candidate = self.predicted(way, option)
+        (self.refused if candidate.refused else self.kept).append(candidate)
+        return not candidate.refused
+
+    def _compare(self, compared: Sequence[Way]) -> bool:
+        """Evaluate the schemes that may be the fastest; return whether there were any."""
+        problem, policy, any_suited = self.problem, self.policy, False
+        fastest = min((weighted(x, policy) for x in self.kept), default=inf)
+        # Without the common model options have their own growth.
+        most = self.options.max_growth if policy.common_model else inf
+        suited, facts = scheme_candidates().suited_to(problem, policy, most)
+        hopeful: list[tuple[float, int, int]] = []
+        for number, way in enumerate(compared):
+            known = (x.option for x in (*self.kept, *self.refused))
+            first = next(x for x in known if x.operand is way.operand)
+            bounds = least_seconds(
+                problem,
+                facts,
+                way.backend,
+                self.rates(way),
+                fused=first.fused_output,
+                limit=fastest * (1 + policy.tie),
+            )
+            hopeful += [(bound * way.price, at, number) for bound, at in bounds]
+            any_suited = bool(suited)
+        heapify(hopeful)
+        while hopeful and hopeful[0][0] <= fastest * (1 + policy.tie):
+            bound, at, number = heappop(hopeful)
+            way = compared[number]
+            if not panels_fit(problem, facts[at], self.options, way.operand):
+                continue
+            # A scheme that cannot be the fastest can only win a tie, by less growth.
+            if bound * policy.price(facts[at]) > fastest and (
+                suited[at].rms_growth >= self._least_growth(fastest)
+            ):
+                continue
+            for option in self.options_of(way, suited[at].scheme):
+                if self._add(way, option):
+                    fastest = min(fastest, weighted(self.kept[-1], policy))
+        return any_suited
+
+    def _least_growth(self, fastest: float) -> float:
+        """Return the least growth among those that tie with the fastest."""
+        tied = fastest * (1 + self.policy.tie)
+        tie = (x.option.growth for x in self.kept if weighted(x, self.policy) <= tied)
+        return min(tie, default=inf)
+
+    def _why(self, best: Candidate) -> str:
+        """Say what the choice gains over the classical algorithm, and over the own arithmetic."""
+        operand = best.option.operand
+        alike = [x for x in self.kept if x.option.operand is operand]
+        classical = [x.total for x in alike if x.option.is_classical]
+        told = []
+        if not best.option.is_classical:
+            told.append("the only candidate within the limits")
+            if classical:
+                told = [f"predicted {min(classical) / best.total:.3f} x as fast as classical"]
+        others = [x.total for x in self.kept if x.option.operand is not operand]
+        if others and operand is not self.ways[0].operand:
+            taken = ", taken where a sum may exceed 53 bits," if self.problem.is_exact else ""
+            longer = min(others) / best.total
+            told.append(f"{self.problem.operand} arithmetic{taken} {longer:.2f} x as long")
+        return "; ".join(told) + (_few_rows(best.option) if told else "")
+
+    def _chosen(self, best: Candidate, why: str) -> Plan:
+        """Return the plan of the choice; the table of all candidates is built on demand."""
+
+        def table() -> tuple[Candidate, ...]:
+            from .explain import candidates
+
+            return candidates(self, best)
+
+        guarded = not best.option.is_classical and not self.problem.is_exact
+        about = best.option, why, best.seconds, table, guarded, self.options
+        return Plan(self.problem, self.way_of(best.option).backend, *about)
+
+    def stored(self, stored: Fastest) -> Plan | None:
+        """Return the plan of a choice that was stored; None where it cannot run in the limits."""
+        choice = stored.choice
+        for way in self.ways:
+            try:
+                scheme = choice.make()
+            except ValueError:  # the file was made by hand
+                return None
+            if way.backend.name != choice.backend or (
+                scheme is not None
+                and way.backend.why_classical_only(self.problem, scheme, way.operand) is not None
+            ):
+                continue
+            for option in self.options_of(way, scheme):
+                candidate = self.predicted(way, option)
+                same = (option.is_roomy, option.product) == (choice.roomy, choice.product)
+                how = "" if option.arithmetic is None else option.arithmetic.name
+                if same and how == choice.arithmetic and not candidate.refused:
+                    return replace(self._chosen(candidate, stored.why), tuned=True)
+        return None
+
+
+def _few_rows(option: Option) -> str:
+    return "; few rows, and no copy of B is made in memory" if option.few_rows else ""
+
+
+def search_for(problem: Problem, options: Options, backends: Sequence[Backend]) -> Search:
+    """Return the search for a problem; parameters as of `plan_for`."""
+    return Search(problem, options, ways(problem, options, backends), backends)
+
+
+def weighted(candidate: Candidate, policy: Policy) -> float:
+    """Return the seconds by which candidates are compared: panels and arithmetics have prices."""
+    return candidate.total * candidate.price * policy.price(candidate.option.scheme)
+
+
+def preferred(kept: Sequence[Candidate], policy: Policy) -> Candidate:
+    """Return the best of some candidates.
+
+    This is the fastest; among ties the one of least growth, then of fewest levels, then one with
+    the usual workspace. The classical algorithm wins unless the gain is worth the risk of a wrong
+    prediction.
+    """
+    totals = [weighted(x, policy) for x in kept]
+    tied = min(totals) * (1 + policy.tie)
+    ties = [(x, total) for x, total in zip(kept, totals, strict=True) if total <= tied]
+    best, time = min(
+        ties,
+        key=lambda x: (x[0].option.growth, x[0].option.levels, x[0].option.is_roomy, x[1]),
+    )
+    classical = [x for x in zip(kept, totals, strict=True) if x[0].option.is_classical]
+    safe, safe_time = min(classical, key=lambda x: x[1], default=(best, time))
+    return safe if time * policy.least_gain > safe_time else best
