@@ -119,7 +119,8 @@ def pack(
 
 
 def _check_limit(plan: Plan) -> None:
-    limit, needed = plan.options.memory_limit, panel_bytes(plan.problem, plan.scheme, plan.option.operand)
+    limit = plan.options.memory_limit
+    needed = panel_bytes(plan.problem, plan.scheme, plan.option.operand)
     if limit is not None and needed > limit:
         raise ValueError(
             f"memory_limit is {limit} bytes; the panels of b for {plan.label} multiplication hold "

@@ -1,8 +1,8 @@
 """The one search: over schemes, arithmetics and backends, for the least predicted time.
 
-Lower bounds prune: schemes are evaluated (chunks, workspace, exact prediction) in ascending order of
-their lower bounds, until none is left that could still win. The table of `Plan.explain`, with all
-the others, is built on demand (`explain.py`).
+Lower bounds prune: schemes are evaluated (chunks, workspace, exact prediction) in ascending order
+of their lower bounds, until none is left that could still win. The table of `Plan.explain`, with
+all the others, is built on demand (`explain.py`).
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Search:
 
     def plan(self) -> Plan:
         """Choose; symmetric products are multiplied whole (`symmetric.py` cuts them)."""
-        problem, options = self.problem, self.options
+        options = self.options
         if isinstance(options.scheme, Scheme):
             return self._requested(options.scheme)
         chosen = self._first_within()

@@ -1,7 +1,7 @@
 """Which arithmetics a product is compared in, and which backends form them.
 
-A *way* is a backend and the type as which it multiplies the operands: float32 by splits of bfloat16,
-say. Each scheme that is compared runs in one of the ways.
+A *way* is a backend and the type as which it multiplies the operands: float32 by splits of
+bfloat16, say. Each scheme that is compared runs in one of the ways.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from falcon._core.problem import Problem
 
 from .limits import panels_fit, within_limit
 
-# Flop from which "auto" compares other arithmetic: splits of float32, and float64 for integers, whose
-# products are by then longer than the pass over norms.
+# Flop from which "auto" compares other arithmetic: splits of float32, and float64 for integers,
+# whose products are by then longer than the pass over norms.
 _LEAST_SPLIT, _LEAST_BY_FLOAT = 2e8, 4e6
 # By what predicted times of other arithmetic are multiplied: it must take 5 % less time.
 _PRICE = 1 / 0.95

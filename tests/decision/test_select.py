@@ -272,9 +272,7 @@ class Modest(Made):
         super().__init__("modest")
 
     def candidates(self, *asked):
-        return [
-            dataclasses.replace(x, workspace=1) for x in super().candidates(*asked)
-        ]
+        return [dataclasses.replace(x, workspace=1) for x in super().candidates(*asked)]
 
 
 # --- nothing to decide ----------------------------------------------------------------------
