@@ -1,6 +1,6 @@
 // Powers of two by which the lines of one or two matrices (rows of A, columns of B) are multiplied
 // before they are added up: they even out the norms of a group, the lines at the same place of all blocks. As
-// falcon/_core/spread.py does on the host, but each group for itself, and its largest power is 1.
+// falcon/_core/scaling.py does on the host, but each group for itself, and its largest power is 1.
 //
 //   sums      parts x lines, of norms.cu; with one part, they may be the memory of the powers
 //   block     lines of a block
