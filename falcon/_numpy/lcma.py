@@ -12,8 +12,8 @@ Each combine reads every input element once (strip by strip, see `codegen.numpy_
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -153,7 +153,8 @@ def _run_stages(
     height, width, depth = stages.block
     (at, bt, h), (scratch_a, scratch_b, scratch_c) = stages.carve(memory)
     m, k, n = scheme.format
-    finish = _finisher(problem, alpha, plan.options.check)
+    check = plan.options.check != "none" and not problem.is_exact
+    finish = partial(_finish, alpha=alpha, check=check)
     for i in range(0, problem.M, rows):
         for l in range(0, problem.K, inner):
             a_blocks = _blocks(a[i : i + rows, l : l + inner], m, k, height, depth)
@@ -179,20 +180,14 @@ def _blocks(x: np.ndarray, p: int, q: int, height: int, width: int) -> list[np.n
     ]
 
 
-def _finisher(problem: Problem, alpha: Any, check: str) -> Callable[[np.ndarray], bool] | None:
-    """Return a function that scales a finished strip of C by alpha and tests for NaN and Inf."""
-    scale = alpha != 1
-    test = check != "none" and not problem.is_exact
-    if not scale and not test:
-        return None
+def _finish(strip: np.ndarray, alpha: Any, check: bool) -> bool:
+    """Scale a finished strip of C by alpha; False if a value is not finite.
 
-    def finish(strip: np.ndarray) -> bool:
-        # A non-finite input or an overflowed sum always leaves a trace here, because NaN and Inf
-        # never cancel to a finite number; the whole product is then redone classically.
-        if test and not np.isfinite(strip).all():
-            return False
-        if scale:
-            np.multiply(strip, alpha, out=strip)
-        return True
-
-    return finish
+    A non-finite input or an overflowed sum always leaves a trace here, because NaN and Inf never
+    cancel to a finite number; the whole product is then redone classically.
+    """
+    if check and not np.isfinite(strip).all():
+        return False
+    if alpha != 1:
+        np.multiply(strip, alpha, out=strip)
+    return True
