@@ -80,7 +80,7 @@ def choose_scaling(
     packed, p = b if isinstance(b, PackedOperand) else None, plan.problem
     is_guarded = plan.guarded and plan.scheme is not None
     is_split = p.operand.arithmetic is not None
-    unscaled = Scaling(columns=None if packed is None else packed.column_powers)
+    unscaled = _UNSCALED if packed is None else Scaling(columns=packed.column_powers)
     if not (is_guarded or is_split):
         return unscaled
     needed = p.M if packed is not None else p.M + p.N
@@ -212,6 +212,9 @@ class Scaling:
             some = product[start : start + _LINES]
             powers = rows[start : start + _LINES] * columns
             np.multiply(some, powers, out=some, casting="same_kind")
+
+
+_UNSCALED = Scaling()
 
 
 def _inverse(powers: np.ndarray) -> np.ndarray:

@@ -146,8 +146,8 @@ class Freivalds:
         alpha, of_product = _normalised(alpha, a.exponent + b.exponent)
         beta, of_added = (0.0, of_product) if c is None else _normalised(beta, c.exponent)
         self._exponent = max(of_product, of_added)
-        alpha, beta = (x * np.ldexp(1.0, of_x - self._exponent)
-                       for x, of_x in ((alpha, of_product), (beta, of_added)))  # fmt: skip
+        alpha = alpha * np.ldexp(1.0, of_product - self._exponent)
+        beta = beta * np.ldexp(1.0, of_added - self._exponent)
         image, lines, _ = b.times(self._x, self._sizes)
         image, norms, fourths = a.times(image, np.ones(self._inner))
         if self._uneven:
@@ -343,7 +343,7 @@ def real_parts(x: np.ndarray) -> np.ndarray:
 
 
 def _normalised(value: Any, exponent: int) -> tuple[Any, int]:
-    """Return ``value * 2**exponent`` as a number below one in size and a power's exponent."""
+    """Return a value of parts below one and an exponent, with the same ``value * 2**exponent``."""
     own = int(np.frexp(_size(value))[1])
     return value * np.ldexp(1.0, -own), exponent + own
 

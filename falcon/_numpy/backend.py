@@ -52,7 +52,7 @@ class NumpyBackend:
         return None
 
     def why_not(self, problem: Problem) -> str | None:
-        """NumPy multiplies everything, in the type of the operands; float32 by parts too."""
+        """NumPy multiplies everything, in the type of the operands; float32 by splits too."""
         if problem.is_wide:
             return f"NumPy multiplies {problem.operand} to {problem.operand}, not {problem.result}"
         if problem.operand.arithmetic is WHOLE:
@@ -111,7 +111,6 @@ class NumpyBackend:
     ) -> None:
         problem = plan.problem
         right = b.payload if isinstance(b, PackedOperand) else b
-        scaled = Scaling(columns=b.column_powers if isinstance(b, PackedOperand) else None)
         shape = (problem.M, problem.N)
         product = np.empty(shape, problem.result.numpy) if problem.buffered else out
         # As in BLAS, overflow and invalid operations show only in the result.
@@ -123,7 +122,8 @@ class NumpyBackend:
                 else:
                     fits = finish_bytes(problem) + copied_bytes(problem) <= plan.workspace
                     classical(problem, a, right, product, copy=fits)
-                scaled.undo(product)
+                if isinstance(b, PackedOperand):
+                    Scaling(columns=b.column_powers).undo(product)
                 if alpha != 1:
                     np.multiply(product, alpha, out=product)
             if problem.buffered:
