@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 import falcon
-from falcon._core.spread import spread
+from falcon._core.scaling import Lines
 
 PICTURE = sys.argv[1] if len(sys.argv) > 1 and sys.argv[1].endswith(".png") else None
 SIZE = 900 if PICTURE else 300
@@ -127,7 +127,8 @@ def spread_errors(times=40 if PICTURE else 2):
         squares = [(x.astype(float) ** 2).sum(axis) for x, axis in ((a, 1), (b, 0))]
         for name in SCHEMES:
             plan = falcon.plan(a, b, scheme=name)
-            s = spread(squares[0], plan.scheme.m, m) * spread(squares[1], plan.scheme.n, n)
+            blocks = (plan.scheme.m, m), (plan.scheme.n, n)
+            s = np.prod([Lines(x, *y).spread for x, y in zip(squares, blocks, strict=True)])
             yield s, error(plan(a, b), a, b)[0] / plan.growth
 
 

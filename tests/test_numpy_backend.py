@@ -13,7 +13,8 @@ from falcon._core.plan import Plan
 from falcon._core.problem import Problem
 from falcon._numpy import backend as numpy_backend
 from falcon._numpy import classical
-from falcon._numpy.backend import NumpyBackend, _Stages
+from falcon._numpy.backend import NumpyBackend
+from falcon._numpy.lcma import Stages
 
 BACKEND = NumpyBackend()
 F8 = of("float64")
@@ -63,8 +64,8 @@ def test_every_raggedness(scheme):
         whole_plan = plan_for(problem, s)
         option = whole_plan.option
         for chunks in ((M, N, K), (m, n, k), (2 * m, n, K)):
-            workspace = _Stages.of(problem, s, chunks).workspace
-            cut = type(option)("numpy", s, chunks, workspace)
+            stages = Stages.of(problem, s, chunks)
+            cut = type(option)("numpy", s, chunks, stages.workspace, tiling=stages)
             out = np.full((M, N), 77)
             BACKEND.execute(Plan(problem, BACKEND, cut, 1, ""), a, b, None, out)
             np.testing.assert_array_equal(out, a @ b, err_msg=f"{M, K, N, chunks}")

@@ -11,7 +11,7 @@ import pytest
 import falcon
 from falcon._core.dtypes import of
 from falcon._core.rates import Rates
-from falcon._core.spread import Scaling, evened, powers_of_two, spread
+from falcon._core.scaling import Lines, Scaling, equilibrated
 from falcon._front import planner
 
 from .test_promise import suited
@@ -54,23 +54,23 @@ def test_spread_is_of_lines_that_are_added_up():
     squares = np.ones(12)
     squares[3] = 100.0
     # In halves, lines 3 and 9 are added; in thirds 3, 7 and 11; in one part no lines are.
-    assert spread(squares, 2, 12) == pytest.approx(np.sqrt(101 / 2))
-    assert spread(squares, 3, 12) == pytest.approx(np.sqrt(102 / 3))
-    assert spread(squares, 1, 12) == 1.0
+    assert Lines(squares, 2, 12).spread == pytest.approx(np.sqrt(101 / 2))
+    assert Lines(squares, 3, 12).spread == pytest.approx(np.sqrt(102 / 3))
+    assert Lines(squares, 1, 12).spread == 1.0
     # Chunks are cut into blocks of their own, and the last one may be ragged.
     squares[9] = 100.0
-    assert spread(squares, 2, 12) == 1.0 != spread(squares, 2, 6)
-    assert spread(np.array([1.0, 1.0, 1.0, 4.0, 4.0]), 2, 5) == pytest.approx(np.sqrt(2.5))
-    assert spread(np.array([1.0, 1.0, 1.0, 4.0, 4.0]), 2, 5, 4) == pytest.approx(np.sqrt(2.5))
+    assert Lines(squares, 2, 12).spread == 1.0 != Lines(squares, 2, 6).spread
+    assert Lines(np.array([1.0, 1.0, 1.0, 4.0, 4.0]), 2, 5).spread == pytest.approx(np.sqrt(2.5))
+    assert Lines(np.array([1.0, 1.0, 1.0, 4.0, 4.0]), 2, 5, 4).spread == pytest.approx(np.sqrt(2.5))
 
 
 def test_lines_of_zeros_do_not_count():
     squares = np.ones(12)
     squares[[3, 7]] = 0.0
-    assert spread(squares, 2, 12) == spread(np.zeros(12), 3, 12) == 1.0
+    assert Lines(squares, 2, 12).spread == Lines(np.zeros(12), 3, 12).spread == 1.0
     squares[9] = 16.0  # at the place of line 3 only
-    assert spread(squares, 2, 12) == 1.0
-    np.testing.assert_array_equal(powers_of_two(np.zeros(5), 2, 5), 0.0)
+    assert Lines(squares, 2, 12).spread == 1.0
+    np.testing.assert_array_equal(Lines(np.zeros(5), 2, 5).powers, 0.0)
 
 
 @pytest.mark.parametrize("parts", [2, 3, 4, 8])
@@ -81,29 +81,27 @@ def test_powers_bring_norms_together(parts, size, chunk, block):
     """As close as the largest gap on the circle of their fractions allows: proved in the docs."""
     squares = 10.0 ** np.random.default_rng(parts).uniform(-12, 12, size)
     squares[::7] = 0
-    powers = powers_of_two(squares, parts, chunk, block)
+    powers = Lines(squares, parts, chunk, block).powers
     np.testing.assert_array_equal(np.frexp(powers)[0], np.where(squares > 0, 0.5, 0))
     norms = np.sqrt(squares) * powers
     assert (norms[squares > 0] > 0.98).all()
     assert (norms < 4.1).all()
     blocks = parts if block is None else -(-size // block)
     worst = 2 ** (1 - 1 / blocks + 1 / 32)  # norms are rounded to a 64th of an octave
-    assert spread(norms**2, parts, chunk, block) <= worst
+    assert Lines(norms**2, parts, chunk, block).spread <= worst
     even = 1 + 0.1 * np.random.default_rng(0).random(size)
-    kept = even * powers_of_two(even**2, parts, chunk, block)
-    assert spread(kept**2, parts, chunk, block) <= 1.1
+    kept = even * Lines(even**2, parts, chunk, block).powers
+    assert Lines(kept**2, parts, chunk, block).spread <= 1.1
 
 
 @pytest.mark.parametrize(("times", "helped"), [(1, False), (2, True)])
 def test_a_little_help_is_taken_near_the_limit_of_the_promise(times, helped):
     """Norms that fill an octave evenly, but for the last one, which can be halved."""
-    about = 4.0 ** (np.append(np.arange(23), 24) / 24), 24, 24, None
-    before = spread(*about)
-    after = spread(about[0] * powers_of_two(*about) ** 2, *about[1:])
-    assert 1.2 < before < 1.5
-    assert before / 1.1 ** (1 / 2) < after < before
-    found = evened([about] * times, [before] * times, 1.2)
-    assert all((x is not None) == helped for x in found)
+    lines = Lines(4.0 ** (np.append(np.arange(23), 24) / 24), 24, 24)
+    assert 1.2 < lines.spread < 1.5
+    assert lines.spread / 1.1 ** (1 / 2) < lines.scaled.spread < lines.spread
+    powers = equilibrated([lines] * times, 1.2)
+    assert all((x is not None) == helped for x in powers)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "g"])

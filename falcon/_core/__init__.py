@@ -3,7 +3,7 @@
 ::
 
     dtypes.py    DType: one row per element type, the only table of types
-    arithmetic.py  Arithmetic: float32 multiplied by parts of bfloat16; parts.py: such parts
+    arithmetic.py  Arithmetic: float32 multiplied by splits of bfloat16
     problem.py   Problem: what the decision needs to know about a multiplication
     options.py   Options: keywords, settings and environment variables
     keywords.py  options as keywords of functions: types, signatures, documentation
@@ -19,8 +19,7 @@
     model.py     the cost model of the host's backends: seconds per stage of an option
     observe.py   who is told of every product
     symmetric.py x.T @ x: how it is recognised, copying a triangle
-    look.py      judge the norms of operands before an LCMA runs: how they are scaled
-    spread.py    how much the norms of rows and columns that an LCMA adds differ; scaling
+    scaling.py   scale rows and columns whose norms differ by too much for an LCMA
     packed.py    PackedOperand: a right operand that is packed once
     arrays.py    users' operands as NumPy arrays
     checks.py    values of options, parsed and checked

@@ -43,7 +43,7 @@ class PackedOperand:
         `falcon.matmul`, which ``x @ packed`` calls.
     column_norms : object, optional
         Squared norms of B's columns, as the backend keeps them, to detect badly scaled operands
-        (`falcon._core.spread`); None if the scheme was chosen by name.
+        (`falcon._core.scaling`); None if the scheme was chosen by name.
     column_powers : ndarray of float64, optional
         Powers of two by which columns of different norms were multiplied when they were packed;
         `column_norms` are those of the multiplied columns. Products are divided by these powers.

@@ -92,7 +92,7 @@ class Plan:
         Returns `candidates`; the choice itself needs only a few of them.
     guarded : bool
         "auto" chose the scheme: operands whose norms are too uneven for it are scaled
-        (`falcon._core.spread`), or multiplied classically if that is impossible.
+        (`falcon._core.scaling`), or multiplied classically if that is impossible.
     options : Options
         The options of the plan; their `check` says whether `execute` tests for non-finite values.
     parts : tuple of Part

@@ -119,11 +119,11 @@ class Freivalds:
             natives = [x.dtype for x in operands if of(x.dtype).module == "numpy"]
             kind = np.result_type(np.float64, *natives, dtype.accumulator.numpy)
             self._x = (random.integers(0, 2, shape) * 2 - 1).astype(kind)
-            finite = bool(np.isfinite(alpha) and np.isfinite(beta))  # else no row can be tested
-            self._prepare(self.scaled(a, kind), self.scaled(b, kind), alpha if finite else 0)
-            if c is not None and beta != 0:
-                self._add(self.scaled(c, kind), beta if finite else 0)
-            self._rows &= finite
+            added = None if c is None or beta == 0 else self.scaled(c, kind)
+            is_finite = bool(np.isfinite(alpha) and np.isfinite(beta))  # else no row can be tested
+            factors = (alpha, beta) if is_finite else (0, 0)
+            self._prepare(self.scaled(a, kind), self.scaled(b, kind), added, *factors)
+            self._rows &= is_finite
 
     def scaled(self, x: Any, *about: Any) -> Any:
         """Return a `Scaled` matrix; `falcon.dask` has its own, in chunks."""
@@ -133,18 +133,21 @@ class Freivalds:
         """Multiply integers modulo 2^64."""
         return times(x, vectors)
 
-    def _prepare(self, a: Scaled, b: Scaled, alpha: Any) -> None:
-        """Compute the expected ``alpha a b x``, divided by 2 to the power of `_exponent`."""
-        self._rows, self._columns = a.rows, b.columns
+    def _prepare(self, a: Scaled, b: Scaled, c: Scaled | None, alpha: Any, beta: Any) -> None:
+        """Compute the expected ``(alpha a b + beta c) x``, divided by 2 to the `_exponent`."""
+        self._rows, self._columns, self._inner = a.rows, b.columns, a.shape[1]
         norms = b.column_norms()
         # Columns of zeros are tested too, beside the largest ones.
         norms[(norms == 0) | self._uneven] = norms.max(initial=0) or 1.0
         scales = np.minimum(1 / norms, _LARGEST_SCALE) * self._columns
         self._x *= scales[:, None]
         self._sizes = np.square(scales.astype(np.float64))
-        self._inner, largest = a.shape[1], _size(alpha)
-        self._exponent = a.exponent + b.exponent + int(np.frexp(largest)[1])
-        alpha = alpha * np.ldexp(1.0, a.exponent + b.exponent - self._exponent)
+        self._underflows = self._inner * max(_size(alpha), 1.0)
+        alpha, of_product = _normalised(alpha, a.exponent + b.exponent)
+        beta, of_added = (0.0, of_product) if c is None else _normalised(beta, c.exponent)
+        self._exponent = max(of_product, of_added)
+        alpha = alpha * np.ldexp(1.0, of_product - self._exponent)
+        beta = beta * np.ldexp(1.0, of_added - self._exponent)
         image, lines, _ = b.times(self._x, self._sizes)
         image, norms, fourths = a.times(image, np.ones(self._inner))
         if self._uneven:
@@ -157,23 +160,13 @@ class Freivalds:
         self._of_operands = size * (fourths * float((lines**4).sum())) ** 0.25
         self._of_product = _row_norms(self._expected)
         self._of_added = np.zeros(len(self._expected))
-        self._largest = np.ldexp(np.longdouble(self._inner), self._exponent)
-        self._underflows = self._inner * max(largest, 1.0)
-
-    def _add(self, c: Scaled, beta: Any) -> None:
-        """Add the expected ``beta c x``."""
-        self._rows &= c.rows
-        exponent = c.exponent + int(np.frexp(_size(beta))[1])
-        common = max(exponent, self._exponent)
-        beta = beta * np.ldexp(1.0, c.exponent - exponent)
-        shrink, enlarge = np.ldexp(1.0, [self._exponent - common, exponent - common])
-        image, norms, _ = c.times(self._x, self._sizes)
-        self._expected = self._expected * shrink + beta * image * enlarge
-        for name in ("_of_sums", "_of_operands", "_of_product"):
-            setattr(self, name, getattr(self, name) * shrink)
-        self._of_added = float(abs(beta)) * enlarge * norms
-        self._exponent = common
-        self._largest += np.ldexp(np.longdouble(1), exponent)
+        self._largest = np.ldexp(np.longdouble(self._inner), of_product)
+        if c is not None:
+            self._rows &= c.rows
+            image, norms, _ = c.times(self._x, self._sizes)
+            self._expected = self._expected + beta * image
+            self._of_added = float(abs(beta)) * norms
+            self._largest += np.ldexp(np.longdouble(1), of_added)
 
     def check(self, out: np.ndarray, growth: float) -> Verification:
         """Test `out`, of shape (M, N): compare ``out x`` with the expected product."""
@@ -207,9 +200,9 @@ class Freivalds:
         tolerance = self._tolerance(norms, types, growth)[rows]
         limit = _quantile(_FALSE_ALARM / max(residual.size, 1), self._x.shape[1])
         ratios = _ratio(residual, tolerance) / limit
-        found = float(ratios.max(initial=0))
-        if not found <= 1:
-            return Verification(False, found, 1.0, _differs(np.flatnonzero(rows)[~(ratios <= 1)]))
+        largest = float(ratios.max(initial=0))
+        if not largest <= 1:
+            return Verification(False, largest, 1.0, _differs(np.flatnonzero(rows)[~(ratios <= 1)]))
         why = ""
         if out.size and not residual.size:
             why = "cannot verify: no row is finite"
@@ -218,7 +211,7 @@ class Freivalds:
             if signal <= 2:
                 share = 1 / max(signal, 1e-99)
                 why = f"cannot verify: rounding may hide {share:.2g} of the product"
-        return Verification(not why, found, 1.0, why)
+        return Verification(not why, largest, 1.0, why)
 
     def _tolerance(self, written: np.ndarray, types: list[DType], growth: float) -> np.ndarray:
         """Return a bound on the 2-norm of each row of the error; `written`: norms of the result.
@@ -347,6 +340,12 @@ def _strips(x: np.ndarray, kind: np.dtype) -> Iterator[tuple[slice, np.ndarray]]
 def real_parts(x: np.ndarray) -> np.ndarray:
     """View complex numbers as pairs of reals."""
     return x.view(x.real.dtype)
+
+
+def _normalised(value: Any, exponent: int) -> tuple[Any, int]:
+    """Return a value of parts below one and an exponent, with the same ``value * 2**exponent``."""
+    own = int(np.frexp(_size(value))[1])
+    return value * np.ldexp(1.0, -own), exponent + own
 
 
 def _size(value: Any) -> float:

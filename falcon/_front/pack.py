@@ -13,12 +13,12 @@ import numpy.typing as npt
 from falcon._backends import available_backends, get_backend
 from falcon._core.checks import check_count
 from falcon._core.keywords import PackingOptions, takes_options
-from falcon._core.look import of_packed
 from falcon._core.options import PACKING, Options
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.policy import panel_bytes
 from falcon._core.problem import Problem
+from falcon._core.scaling import scale_packed
 
 from .arithmetic import operand_type, result_type
 from .families import family_of
@@ -156,7 +156,7 @@ def _scaled(plan: Plan, packed: PackedOperand, b: np.ndarray, options: Options) 
     """
     # The chunks by which B was packed, not those of the plan.
     chunks = get_backend(packed.backend).packed_option(plan.problem, packed, None).chunks
-    scaling = of_packed(packed.column_norms, plan, chunks[1])
+    scaling = scale_packed(packed.column_norms, plan, chunks[1])
     if scaling is None:
         plan = plan_for(plan.problem, replace(options, scheme="classical"))
         return _packed(plan, packed.source, b, packed.pack_again)

@@ -58,7 +58,6 @@ def roofline(plan: Plan) -> Figure:
         raise TypeError(f"the plan is for backend {backend.name!r}; expected one of host memory")
     M, N, K, size = problem.M, problem.N, problem.K, problem.operand.itemsize
     intensity = problem.flops / (size * (M * K + K * N + M * N))
-    seconds = predicted(plan).total
     x = np.geomspace(min(0.1, intensity / 4), max(1e3, intensity * 4), 200)
     figure = new_figure(6, 4)
     axes = figure.subplots()
@@ -71,8 +70,8 @@ def roofline(plan: Plan) -> Figure:
         bound = plan.scheme.speedup_bound
         raised = np.minimum(slope, bound * known.multiply) / 1e9
         axes.plot(x, raised, "--", color="#e69f00", label=f"{plan.label}: {bound:.2f} x as high")
-    found = problem.flops / seconds / 1e9
-    axes.plot(intensity, found, "o", color="black", label=f"{problem}: {found:.0f} predicted")
+    speed = problem.flops / predicted(plan).total / 1e9
+    axes.plot(intensity, speed, "o", color="black", label=f"{problem}: {speed:.0f} predicted")
     axes.set(xscale="log", yscale="log", xlabel="intensity: flop per byte of A, B and C",
              ylabel="effective GFLOP/s (2MNK/time)")  # fmt: skip
     axes.grid(color="#dddddd")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from falcon._core.arrays import to_array
@@ -83,11 +84,24 @@ def verify(
             raise TypeError(f"{name} has dtype {x.dtype}; expected integers, floats or complex")
     if a.shape[1] != b.shape[0] or c.shape != (a.shape[0], b.shape[1]):
         raise ValueError(f"shapes do not fit: a {a.shape}, b {b.shape}, c {c.shape}")
-    rows = [of(x.dtype) for x in (a, b, c)]
+    return run_test(Freivalds, plan, (a, b, c), growth, trials, seed)
+
+
+def run_test(
+    test: type[Freivalds],
+    plan: Callable[[Any, Any], Any],
+    matrices: tuple[Any, Any, Any],
+    growth: float | None,
+    trials: int,
+    seed: int | None,
+) -> Verification:
+    """Test a product in the arithmetic of its coarsest matrix; `plan` is asked for its growth."""
+    a, b, c = matrices
+    rows = [of(x.dtype) for x in matrices]
     rounded = (x for x in rows if not x.is_exact)
     coarsest = max(rounded, key=lambda row: row.unit_roundoff, default=rows[-1])
     if growth is None:
         growth = DEFAULT_MAX_GROWTH
         if coarsest.accumulator is not coarsest:
             growth = plan(a, b).growth if rows[0] is rows[1] is coarsest else 1.0
-    return Freivalds(a, b, dtype=coarsest, trials=trials, seed=seed).check(c, growth)
+    return test(a, b, dtype=coarsest, trials=trials, seed=seed).check(c, growth)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from falcon._core.dtypes import DType
+from falcon._core.scaling import LARGEST_EXPONENT
 from falcon.codegen.cuda_plan import ACCESS_BYTES
 from falcon.schemes import Scheme
 
@@ -24,7 +25,7 @@ from .steps import Launch, Step
 
 # Of the powers by which lines are multiplied, by bytes of an accumulator: the product of a row's
 # and a column's is a normal number.
-_LARGEST_EXPONENT = {4: 60, 8: 500}
+_LARGEST_EXPONENT = {4: 60, 8: LARGEST_EXPONENT}
 
 
 @cache

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from falcon._core.dtypes import DType
-from falcon._core.spread import PARTS_OF_OCTAVE, SCALED_FROM
+from falcon._core.scaling import PARTS_OF_OCTAVE, SCALED_FROM
 from falcon.codegen import cuda_emit
 from falcon.codegen.cuda_plan import ACCESS_BYTES, THREADS, Fit
 from falcon.schemes import Scheme

@@ -2,9 +2,11 @@
 
 ::
 
-    backend.py   NumpyBackend: combine, np.matmul, combine
+    backend.py   NumpyBackend: what it can multiply, and how it executes a plan
+    lcma.py      the stages of a scheme: combine, np.matmul, combine
+    classical.py the classical algorithm: copies, blocks of operands, beta * c
+    splits.py    float32 by bfloat16 splits
     original.py  np.matmul itself, whatever has replaced it
-    classical.py the classical algorithm: copies, parts of operands, beta * c
     threads.py   limit the threads of NumPy's BLAS during a call
     norms.py     squared norms of rows and columns
     rates.py     measured rates of NumPy for the cost model; the name of its BLAS

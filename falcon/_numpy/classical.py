@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from falcon._core.arithmetic import Arithmetic
-from falcon._core.parts import split
 from falcon._core.problem import Problem
 from falcon._core.symmetric import copy_triangle
 
@@ -56,16 +54,6 @@ def classical(
     elif not problem.b_direct:
         b = np.array(b, problem.operand.numpy, order="C")
     original.matmul(a, b, out=product)
-
-
-def by_parts(how: Arithmetic, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
-    """Write the product; one of values that are not finite, or round to infinity, natively."""
-    left, right = split(a, how.parts), split(b, how.parts)
-    out[...] = 0
-    for i, j in how.products:
-        out += original.matmul(left[i], right[j])
-    if not np.isfinite(out).all():
-        original.matmul(a, b, out=out)
 
 
 def _in_blocks(a: np.ndarray, b: np.ndarray, product: np.ndarray) -> None:

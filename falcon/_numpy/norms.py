@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from falcon._core.dtypes import find
-from falcon._core.look import mended
-
-from .classical import CONVERTED_BLOCK
+from falcon._core.scaling import remeasure
 
 _SUBSCRIPTS = ("ij,ij->i", "ij,ij->j")
 
 
-def squared_norms(x: np.ndarray, axis: int, found: np.ndarray) -> np.ndarray:
-    """Write the squared 2-norm of each row (axis 0) or column (axis 1) of x to `found`, float64."""
+def measure_norms(x: np.ndarray, axis: int, squares: np.ndarray) -> float:
+    """Measure squared norms, see `falcon._core.scaling.Measure`; complex numbers stay whole."""
     row = find(x.dtype)
-    if row is None or row.is_exact or row.accumulator is not row:
-        _converted(x, axis, found)
-        return mended(x, axis, found)
-    parts = (x.real, x.imag) if row.is_complex else (x,)
-    found[...] = 0
+    is_own = row is not None and not row.is_exact and row.accumulator is row
+    # einsum converts what it reads a buffer at a time.
+    how: Any = {} if is_own else {"dtype": np.float64, "casting": "unsafe"}
+    squares[...] = 0
     with np.errstate(all="ignore"):
-        for part in parts:
-            found += np.einsum(_SUBSCRIPTS[axis], part, part)
+        for component in (x.real, x.imag) if x.dtype.kind == "c" else (x,):
+            squares += np.einsum(_SUBSCRIPTS[axis], component, component, **how)
     # For smaller sums, single squares may have underflowed: 0 says that nothing was measured.
-    found[found < float(row.finfo.tiny) * 2.0**20] = 0
-    return mended(x, axis, found)
-
-
-def _converted(x: np.ndarray, axis: int, found: np.ndarray) -> None:
-    """Write the squared norms of operands of other types, converted a block at a time."""
-    found[...] = 0
-    step = CONVERTED_BLOCK
-    for i, j in np.ndindex(*(-(-size // step) for size in x.shape)):
-        where = slice(i * step, (i + 1) * step), slice(j * step, (j + 1) * step)
-        found[where[axis]] += np.square(x[where], dtype=np.float64).sum(axis=1 - axis)
+    squares[squares < float(np.finfo(how.get("dtype", x.dtype)).tiny) * 2.0**20] = 0
+    remeasure(x, axis, squares)
+    return 1.0

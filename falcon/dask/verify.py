@@ -9,9 +9,8 @@ from typing import Any
 import dask
 import numpy as np
 
-from falcon._core.dtypes import of
-from falcon._core.options import DEFAULT_MAX_GROWTH
 from falcon._front.freivalds import TRIALS, Freivalds, Scaled, Verification, times
+from falcon._front.verify import run_test
 
 from .grid import check_known, matrices
 from .plan import plan
@@ -58,14 +57,7 @@ def verify(
     check_known(x, y, (x.shape, y.shape))
     if x.shape[1] != y.shape[0] or c.shape != (x.shape[0], y.shape[1]):
         raise ValueError(f"shapes do not fit: x {x.shape}, y {y.shape}, c {c.shape}")
-    rows = [of(v.dtype) for v in (x, y, c)]
-    rounded = (row for row in rows if not row.is_exact)
-    coarsest = max(rounded, key=lambda row: row.unit_roundoff, default=rows[-1])
-    if growth is None:
-        growth = DEFAULT_MAX_GROWTH
-        if coarsest.accumulator is not coarsest:
-            growth = plan(x, y).growth
-    return _Chunked(x, y, dtype=coarsest, trials=trials, seed=seed).check(c, growth)
+    return run_test(_Chunked, plan, (x, y, c), growth, trials, seed)
 
 
 class _Chunked(Freivalds):

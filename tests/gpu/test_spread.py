@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.spread import powers_of_two, spread
+from falcon._core.scaling import Lines
 from falcon._gpu import kernels, repaired
 from falcon._gpu.arrays import library_of
 from falcon._gpu.steps import Fill, run
@@ -167,14 +167,14 @@ def test_powers_are_the_hosts(cupy, order, parts, room):
     run(*kernels.scales([kernels.Lines(matrix, block, at)], int(memory.data.ptr), room))
     assert cupy.asnumpy(scale)[:1].view(np.uint32)[0] == 2
     squares, powers = (x * x).sum(1), cupy.asnumpy(scale)[1:]
-    expected = powers_of_two(squares, parts, M, block)
+    expected = Lines(squares, parts, M, block).powers
     np.testing.assert_array_equal(powers == 0, expected == 0)
     for place in range(block):
         group = slice(place, None, block)
         present = expected[group] > 0
         found, host = powers[group][present], expected[group][present]
         assert found.min() == 1
-        if spread(squares[group][present], 2, 9, 1) > 1.5:
+        if Lines(squares[group][present], 2, 9, 1).spread > 1.5:
             # Where two gaps of the circle are equal, either may be cut.
             levels = np.rint(32 * np.log2(squares[group][present]))
             assert np.ptp(levels + 64 * np.log2(found)) == np.ptp(levels + 64 * np.log2(host))

@@ -1,24 +1,25 @@
 // Powers of two by which the lines of one or two matrices (rows of A, columns of B) are multiplied
-// before they are added up: they even out the norms of a group, the lines at the same place of all blocks. As
-// falcon/_core/spread.py does on the host, but each group for itself, and its largest power is 1.
+// before they are added up: they bring together the norms of a group, the lines at the same place of
+// all blocks. As falcon/_core/scaling.py does on the host, but each group for itself, and its largest
+// power is 1.
 //
-//   sums      parts x lines, of norms.cu; with one part, they may be the memory of the powers
-//   block     lines of a block
-//   most      the largest exponent; a group that needs a larger one is unknown
-//   even      whether the norms of a group are evened out
-//   lift      whether groups of small numbers are multiplied as far as `most` allows, because parts of
-//             them (bfloat16) would be subnormal
-//   scale     a word, zero at first, and the powers: see Powers in common.cuh
-//   first     thread blocks of the first matrix
+//   sums            parts x lines, of norms.cu; with one part, they may be the memory of the powers
+//   block           lines of a block
+//   most            the largest exponent; a group that needs a larger one is unknown
+//   equilibrate     whether the norms of a group are brought together
+//   raise_exponent  whether groups of small numbers are multiplied as far as `most` allows, because
+//                   splits of them (bfloat16) would be subnormal
+//   scale           a word, zero at first, and the powers: see Powers in common.cuh
+//   first           thread blocks of the first matrix
 
 #define FALCON_OCTAVE (1 << FALCON_OCTAVE_BITS)
-// The squared norm of a line below which it is lifted: parts of numbers near it are far from subnormal.
+// The squared norm of a line below which its exponent is raised: splits of numbers near it are far from subnormal.
 #define FALCON_SMALL 0x1p-64
 
 extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
-    falcon_scales(int most, int even, int lift, long long first, const double *sums_0, int parts_0, long long lines_0,
-                  long long block_0, double *scale_0, const double *sums_1, int parts_1, long long lines_1,
-                  long long block_1, double *scale_1) {
+    falcon_scales(int most, int equilibrate, int raise_exponent, long long first, const double *sums_0, int parts_0,
+                  long long lines_0, long long block_0, double *scale_0, const double *sums_1, int parts_1,
+                  long long lines_1, long long block_1, double *scale_1) {
     const bool second = blockIdx.x >= first;
     const double *sums = second ? sums_1 : sums_0;
     const int parts = second ? parts_1 : parts_0;
@@ -44,7 +45,7 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
         ++present;
     }
     const auto level = [power](long long line) { return (int)rint(log2(power[line]) * (FALCON_OCTAVE / 2)); };
-    bool scaled = known && even && total > FALCON_SCALED_FROM * present * least;
+    bool scaled = known && equilibrate && total > FALCON_SCALED_FROM * present * least;
     int base = 0, top = -0x7fffffff, bottom = 0x7fffffff;
     const auto octave = [&](long long line) { return (level(line) - base) >> FALCON_OCTAVE_BITS; };
     if (scaled) {
@@ -78,7 +79,7 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
             }
         scaled = known && after / least_after < total / least;
     }
-    const int up = lift && present && largest < FALCON_SMALL ? most - (scaled ? top - bottom : 0) : 0;
+    const int up = raise_exponent && present && largest < FALCON_SMALL ? most - (scaled ? top - bottom : 0) : 0;
     for (long long line = place; line < lines; line += block) {
         const double square = power[line];
         const int exponent = up + (scaled && square != 0 ? top - octave(line) : 0);

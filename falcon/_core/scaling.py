@@ -1,0 +1,318 @@
+r"""Scale rows of A and columns of B by powers of two where an LCMA would add very different ones.
+
+A *line* is a row of A or a column of B. An LCMA adds lines at the same position of different
+blocks; such lines form a *group*. Rounding errors of a line with a large norm then reach entries of
+C that belong to a line with a small one. Let ``s`` be the largest ratio of root mean square to
+least norm within a group: relative to ``norm(a_i) norm(b_j)``, errors of c_ij grow to about
+``growth * s_A * s_B`` times those of the classical algorithm. If that is too much, lines are scaled
+by powers of two, which causes no rounding (outside scaling: Ballard, Benson, Druinsky, Lipshitz,
+Schwartz, arXiv:1507.00687). Columns of A and rows of B may differ in scale: both norms include all
+of K. docs/accuracy.md has the proofs. ::
+
+    execute: choose_scaling --- Scaling (often empty) ----------> the scheme, and C is scaled back
+              | the backend's  \--- None: norms not measurable --> the classical algorithm
+              | `measure`
+    pack:    scale_packed
+
+A GPU scales on the device, each group by itself: `falcon/_gpu/kernels/scales.cu`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod, sqrt
+from typing import Any
+
+import numpy as np
+
+from .bound import MOST_UNEVEN
+from .dtypes import DType
+from .packed import PackedOperand
+from .plan import Plan
+
+_log = logging.getLogger("falcon")
+
+# From here on the host scales, which costs 1 to 2 % of a product, where that evens norms out. In
+# X' X a column of twice the norm added 7 eps to correlations of others. Norms that differ by less
+# than powers of two can mend (those of 512 normal entries come to 1.3) stay as they are.
+SCALED_FROM = 1.2
+_WORTH = 1.1
+# Larger powers of two are not used: a factor of C, the product of two, must be a float64.
+LARGEST_EXPONENT = 500
+# Logarithms of norms are rounded to 1/64 of an octave before they are compared.
+PARTS_OF_OCTAVE = 64
+# Kernels for splits take subnormal splits, products and sums for 0. That is less than a rounding
+# where a line's squared norm, and the product of a row's and a column's, are larger.
+_LEAST_LINE, _LEAST_PRODUCT = 2.0**-180, 2.0**-200
+# Three real products keep the error of a complex number small, four that of each of its components.
+# These run where the smaller component of most lines of A, and of most lines of B, is a small share
+# of the larger one: where both shares together are less than this, real or imaginary parts of C are
+# so much smaller than C.
+LEAST_COMPONENT = 0.125
+# Lines that are scaled back, or measured again, at a time, and elements of each of the latter.
+_LINES, _STEPS = 96, 512
+
+# Writes the squared 2-norms of rows (axis 0) or columns (axis 1) of a matrix to a float64 array; 0
+# is a line of zeros, Inf or NaN a norm that cannot be measured. Returns how large the smaller
+# component of complex numbers is, relative to the larger one; 1 where that makes no difference.
+Measure = Callable[[Any, int, np.ndarray], float]
+
+
+def choose_scaling(
+    plan: Plan,
+    a: Any,
+    b: Any,
+    measure: Measure,
+    workspace: Any,
+    nbytes: int,
+    blocks: tuple[int | None, int | None] = (None, None),
+) -> Scaling | None:
+    """Return how the operands of a plan are scaled; None: the product must be classical.
+
+    `a`, `b`: what `measure` takes, or a `PackedOperand` whose columns are scaled already.
+    `workspace`: memory that nothing else needs yet. Only `nbytes` of it are used, even if it is
+    larger, so that results do not depend on earlier calls.
+    `blocks`: rows and columns of a block, as in `Lines`.
+    """
+    packed, p = b if isinstance(b, PackedOperand) else None, plan.problem
+    is_guarded = plan.guarded and plan.scheme is not None
+    is_split = plan.option.arithmetic is not None
+    unscaled = _UNSCALED if packed is None else Scaling(columns=packed.column_powers)
+    if not (is_guarded or is_split):
+        return unscaled
+    needed = p.M if packed is not None else p.M + p.N
+    if 8 * needed <= nbytes:
+        squares = np.frombuffer(workspace, np.float64, needed)
+    elif is_guarded:
+        return None
+    else:  # a small product's
+        squares = np.empty(needed)
+    rows, columns = squares[: p.M], squares[p.M :]
+    component = measure(a, 0, rows)
+    if packed is not None:
+        columns = np.ones(1) if packed.column_norms is None else packed.column_norms
+    elif component + measure(b, 1, columns) < LEAST_COMPONENT:
+        _log.debug("falcon: %s takes four real products: components differ by too much", p)
+        return None
+    if is_split:
+        least = [x[x > 0].min(initial=1.0) for x in (rows, columns)]
+        if min(least) < _LEAST_LINE or least[0] * least[1] < _LEAST_PRODUCT:
+            return None
+    return _by_norms(plan, rows, columns, packed, blocks) if is_guarded else unscaled
+
+
+def _by_norms(
+    plan: Plan,
+    rows: np.ndarray,
+    columns: np.ndarray,
+    packed: PackedOperand | None,
+    blocks: tuple[int | None, int | None],
+) -> Scaling | None:
+    """Return how operands of these squared norms are scaled; `choose_scaling` has the rest."""
+    p, scheme, chunks = plan.problem, plan.scheme, plan.option.chunks
+    if not (np.isfinite(rows).all() and np.isfinite(columns).all()):
+        _log.debug("falcon: %s is multiplied classically: some norms cannot be measured", p)
+        return None
+    of_a = Lines(rows, scheme.m, chunks[0], blocks[0])
+    of_b = Lines(columns, scheme.n, chunks[1], blocks[1])
+    if packed is None:
+        powers = equilibrated((of_a, of_b), SCALED_FROM)
+    else:
+        powers = equilibrated((of_a,), SCALED_FROM / of_b.spread)
+    if any(x is not None and ((x != 0) & (x != 1)).any() for x in powers):
+        _log.debug(
+            "falcon: %s is scaled: %s would add rows of A whose norms differ by a factor of %.3g "
+            "and columns of B by %.3g (root mean square over least)",
+            *(p, scheme.name, of_a.spread, of_b.spread),
+        )
+    scaling = Scaling(powers[0], powers[1] if packed is None else packed.column_powers)
+    if not scaling.fits(p.operand):
+        _log.debug("falcon: %s is multiplied classically: its norms differ by too much", p)
+        return None
+    return scaling
+
+
+def scale_packed(squares: np.ndarray, plan: Plan, chunk: int) -> Scaling | None:
+    """Return how columns with these squared norms are scaled when they are packed for a plan.
+
+    The spread of the columns may be up to sqrt(`SCALED_FROM`), so that as much is left for the rows
+    of A. None: B is packed for the classical algorithm, because some norms cannot be measured.
+    """
+    scaling: Scaling | None = None
+    if np.isfinite(squares).all():
+        lines = Lines(squares, plan.scheme.n, chunk)
+        scaling = Scaling(None, *equilibrated((lines,), sqrt(SCALED_FROM)))
+    if scaling is None or not scaling.fits(plan.problem.operand):
+        _log.debug("falcon: b is packed for the classical algorithm: its norms cannot be measured")
+        return None
+    if scaling:
+        _log.debug("falcon: columns of b are scaled as they are packed: their norms differ")
+    return scaling
+
+
+def remeasure(x: np.ndarray, axis: int, squares: np.ndarray) -> None:
+    """Measure squared norms of which 0, Inf or NaN was measured again, in float64 and in place."""
+    lines = x if axis == 0 else x.T
+    doubtful = np.flatnonzero(~((squares > 0) & (squares < np.inf)))
+    for start in range(0, len(doubtful), _LINES):
+        some = doubtful[start : start + _LINES]
+        sums, nonzero = np.zeros(len(some)), np.zeros(len(some), bool)
+        for step in range(0, lines.shape[1], _STEPS):
+            part = np.abs(lines[some, step : step + _STEPS])
+            present = part != 0
+            if present.any():
+                nonzero |= present.any(axis=1)
+                with np.errstate(all="ignore"):
+                    sums += np.square(part, dtype=np.float64).sum(axis=1)
+        sums[nonzero & (sums < np.finfo(np.float64).tiny * 2.0**60)] = np.nan
+        squares[some] = sums
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """Powers of two, float64, by which A's rows and B's columns are multiplied; None: by 1.
+
+    The product is divided by them before anything else is done with it. For lines of zeros the
+    power is 0, and C is multiplied by 0 there: this removes rounding errors of other lines.
+    """
+
+    rows: np.ndarray | None = None
+    columns: np.ndarray | None = None
+
+    def __bool__(self) -> bool:
+        return self.rows is not None or self.columns is not None
+
+    def fits(self, dtype: DType) -> bool:
+        """Whether elements of `dtype` can be multiplied by the powers, and C divided by them."""
+        largest = 2.0 ** min(LARGEST_EXPONENT, dtype.finfo.maxexp - 2)
+        given = [x[x > 0] for x in (self.rows, self.columns) if x is not None]
+        return all(((x >= 1 / largest) & (x <= largest)).all() for x in given)
+
+    def of_rows(self, a: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        """Return A times the powers of its rows: a copy of that dtype, or A if nothing changes."""
+        return a if self.rows is None else _times(a, self.rows[:, None], dtype)
+
+    def of_columns(self, b: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        """Return B times the powers of its columns, as `of_rows`."""
+        return b if self.columns is None else _times(b, self.columns, dtype)
+
+    def undo(self, product: np.ndarray) -> None:
+        """Divide a product by the powers of its rows and columns, in place."""
+        if not self:
+            return
+        rows = np.ones(len(product)) if self.rows is None else _inverse(self.rows)
+        columns = np.ones(1) if self.columns is None else _inverse(self.columns)
+        kind = _kind(product.dtype, rows, columns)
+        rows, columns = rows.astype(kind)[:, None], columns.astype(kind)
+        for start in range(0, len(product), _LINES):
+            # Multiply by both at once: one alone could overflow.
+            some = product[start : start + _LINES]
+            powers = rows[start : start + _LINES] * columns
+            np.multiply(some, powers, out=some, casting="same_kind")
+
+
+_UNSCALED = Scaling()
+
+
+def _inverse(powers: np.ndarray) -> np.ndarray:
+    return np.divide(1, powers, out=np.zeros_like(powers), where=powers > 0)
+
+
+def _times(x: np.ndarray, powers: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    if np.isin(powers, (0, 1)).all():
+        return x
+    powers = powers.astype(_kind(dtype, powers))
+    return np.multiply(x, powers, out=np.empty_like(x, dtype), casting="same_kind")
+
+
+def _kind(dtype: np.dtype, *powers: np.ndarray) -> np.dtype:
+    """Return the real type that holds products of the powers: that of `dtype`, or float64."""
+    info, positive = np.finfo(dtype), [x[x > 0] for x in powers]
+    least = float(np.prod([x.min(initial=1) for x in positive]))
+    largest = float(np.prod([x.max(initial=1) for x in positive]))
+    fits = float(info.smallest_normal) <= least and largest <= float(info.max)
+    return info.dtype if fits else np.dtype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """The lines of an operand, and which of them a scheme adds up."""
+
+    squares: np.ndarray  # their squared 2-norms, float64; lines of zeros are ignored
+    parts: int  # blocks into which the scheme cuts a chunk
+    chunk: int  # lines that are multiplied at a time
+    block: int | None = None  # lines of a block; None: an equal part of the chunk, rounded up
+
+    def _groups(self) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield the norms of each chunk as a matrix, one group per column, padded with zeros."""
+        end = len(self.squares) if self.parts > 1 else 0
+        for start in range(0, end, max(self.chunk, 1)):
+            some = self.squares[start : start + self.chunk]
+            length = self.block or -(-len(some) // self.parts)
+            groups = np.zeros((-(-len(some) // length), length))
+            groups.reshape(-1)[: len(some)] = some
+            yield slice(start, start + len(some)), groups
+
+    @cached_property
+    def spread(self) -> float:
+        """The largest ratio of root mean square to least norm within a group."""
+        worst = 1.0
+        with np.errstate(over="ignore"):  # norms' squares may differ by more than a float64 holds
+            for _, groups in self._groups():
+                present = groups > 0
+                least = np.where(present, groups, np.inf).min(axis=0)
+                mean = groups.sum(axis=0) / np.maximum(present.sum(axis=0), 1)
+                worst = max(worst, float((mean / least).max()))
+        return sqrt(worst)
+
+    @cached_property
+    def powers(self) -> np.ndarray:
+        """Powers of two that make the norms of each group as equal as possible; 0 for norm 0.
+
+        Scaled norms are between 1 and 4, and within a factor of ``2**(1 - 1 / parts)`` in a group:
+        the fractional parts of their logarithms lie on a circle, which is cut at its largest gap.
+        """
+        powers = (self.squares > 0).astype(np.float64)
+        for at, groups in self._groups():
+            present, size = groups > 0, PARTS_OF_OCTAVE
+            norms = np.log2(groups, out=np.zeros_like(groups), where=present)
+            norms = np.rint(norms * (size / 2)).astype(np.int64)
+            # Absent lines get the norm of the first present one, so that they change no gaps.
+            first = np.take_along_axis(norms, present.argmax(axis=0)[None], axis=0)
+            circle = np.sort(np.where(present, norms, first) % size, axis=0)
+            following = np.concatenate([circle[1:], circle[:1] + size])
+            cut = (following - circle).argmax(axis=0)[None]
+            lowest = np.take_along_axis(following, cut, axis=0) % size
+            exponents = ((norms - lowest) // size).reshape(-1)
+            powers[at] = np.ldexp(powers[at], -exponents[: at.stop - at.start])
+        return powers
+
+    @property
+    def scaled(self) -> Lines:
+        """The lines multiplied by their powers."""
+        return replace(self, squares=self.squares * self.powers * self.powers)
+
+
+def equilibrated(operands: Sequence[Lines], beyond: float) -> list[np.ndarray | None]:
+    """Return the powers for the lines of each operand, None where scaling is no help.
+
+    The lines are scaled if the product of the operands' spreads is larger than `beyond`, and falls
+    by a tenth, or at all where it is larger still.
+    """
+    # Lines of zeros alone are removed.
+    powers = [
+        None if x.parts == 1 or x.squares.all() else (x.squares > 0).astype(float) for x in operands
+    ]
+    before = prod(x.spread for x in operands)
+    if before > beyond:
+        scaled = [x.scaled for x in operands]
+        after = prod(min(x.spread, y.spread) for x, y in zip(scaled, operands, strict=True))
+        # Near what the promise allows, any help is taken.
+        worth = _WORTH if before <= beyond * sqrt(MOST_UNEVEN / SCALED_FROM) else 1.0
+        if worth * after < before:
+            for i, (x, y) in enumerate(zip(operands, scaled, strict=True)):
+                powers[i] = x.powers if y.spread < x.spread else powers[i]
+    return powers
