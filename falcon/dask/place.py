@@ -12,6 +12,7 @@ import numpy as np
 from dask._task_spec import convert_legacy_graph
 
 from .cluster import Cluster, client, current
+from .graph import part_name
 from .grid import Grid, matrices
 
 # The worker that holds each chunk of x, and of y; None where it is not known.
@@ -78,7 +79,7 @@ class _Sent:
     goes: list[list[str]]
 
     def __call__(self, key: Any) -> tuple[str, ...]:
-        if isinstance(key, tuple) and key[0] in (self.name, f"{self.name}-part"):
+        if isinstance(key, tuple) and key[0] in (self.name, part_name(self.name)):
             return (self.goes[key[1]][key[2]],)
         return ()
 
@@ -88,20 +89,20 @@ def holders(x: Any, on: Cluster) -> np.ndarray | None:
 
     None where it is not known of all.
     """
-    asked = client()
-    if asked is None or asked.asynchronous or not (held := asked.futures_of(x)):
+    known = client()
+    if known is None or known.asynchronous or not (held := known.futures_of(x)):
         return None
-    told = asked.who_has(held)
+    where = known.who_has(held)
     graph = convert_legacy_graph(dict(x.__dask_graph__()))
-    found = np.empty(x.numblocks, int)
-    for at in np.ndindex(found.shape):
+    workers = np.empty(x.numblocks, int)
+    for at in np.ndindex(workers.shape):
         key = (x.name, *at)
-        while key not in told and len(before := graph[key].dependencies) == 1:
+        while key not in where and len(before := graph[key].dependencies) == 1:
             (key,) = before  # for example x.T of a persisted x: it is transposed where it lies
-        if not told.get(key) or told[key][0] not in on.addresses:
+        if not where.get(key) or where[key][0] not in on.addresses:
             return None
-        found[at] = on.addresses.index(told[key][0])
-    return found
+        workers[at] = on.addresses.index(where[key][0])
+    return workers
 
 
 def places(
