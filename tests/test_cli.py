@@ -419,7 +419,7 @@ def test_interrupt(monkeypatch, capsys):
 
 @pytest.mark.usefixtures("no_rest")
 def test_interrupted_measurements_are_shown(monkeypatch, capsys):
-    from falcon.bench.here import BesideNumpy
+    from falcon.bench.in_process import BesideNumpy
 
     sides, calls = BesideNumpy.sides, []
 

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from falcon._front.info import numpy_blas
 
 from . import compare
 from .compare import Comparison, Prepared, Say, Side, own_classical
-from .errors import exact_rows, relative_error, sampled_rows
+from .errors import Sample
 from .records import CLASSICAL, FALCON, PACKED, panel_bytes, plan_entry
 from .workloads import Case, operands
 
@@ -40,14 +40,13 @@ class BesideNumpy(Comparison):
         """Yield sides that share operands, each with an output of its own."""
         shape, dtype = case.shape, of(case.dtype).numpy
         a, b = operands(shape, dtype, seed=shape.M + shape.N + shape.K)
-        index = sampled_rows((shape.M, shape.N), dtype)
-        exact = cache(partial(exact_rows, a, b, index))
+        sample = Sample(a, b)
 
         def side(name: str, call: Any, **about: Any) -> Side:
             out = np.empty((shape.M, shape.N), dtype)
             return Side(
                 name, Side.of(name, partial(call, out=out)).time,
-                about=lambda _: {**about, "error": relative_error(out[index], exact())},
+                about=lambda _: {**about, "error": sample.error(out)},
             )  # fmt: skip
 
         def ours(name: str, right: Any, **how: Any) -> Side:

@@ -37,11 +37,11 @@ def describe_machine() -> dict[str, Any]:
 def describe_falcon() -> dict[str, Any]:
     """Return falcon's version and, if it runs from a repository, its commit."""
     folder = Path(falcon.__file__).parent
-    found: dict[str, Any] = {"version": falcon.__version__, "commit": None, "modified": None}
+    about: dict[str, Any] = {"version": falcon.__version__, "commit": None, "modified": None}
     with suppress(OSError, subprocess.CalledProcessError):
-        found["commit"] = _git(folder, "rev-parse", "--short=10", "HEAD")
-        found["modified"] = bool(_git(folder, "status", "--porcelain", "--", "."))
-    return found
+        about["commit"] = _git(folder, "rev-parse", "--short=10", "HEAD")
+        about["modified"] = bool(_git(folder, "status", "--porcelain", "--", "."))
+    return about
 
 
 def _git(folder: Path, *arguments: str) -> str:
