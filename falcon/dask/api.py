@@ -20,7 +20,7 @@ from falcon._front.validate import number, scalar
 
 from .graph import tasks_of
 from .grid import is_foreign, matrices, operands
-from .plan import GridPlan, decided
+from .plan import GridPlan, plan_product
 from .work import Work
 
 
@@ -90,7 +90,7 @@ def matmul(
     if counted or dtype is not None:
         dtype = np.int32 if counted else dtype
         x, y = (v.astype(np.uint8, casting="safe") if v.dtype == bool else v for v in (x, y))
-    plan = decided("matmul", x, y, None, dtype, reread, options)
+    plan = plan_product("matmul", x, y, None, dtype, reread, options)
     made = _array("matmul", plan, x, y, None, 1, 0, options)
     return made != 0 if counted else made
 
@@ -148,7 +148,7 @@ def gemm(
             raise ValueError(f"c has shape {c.shape}; expected {(a.shape[0], b.shape[1])}")
         if c.chunks != wanted:
             raise ValueError(f"c has chunks {c.chunks}; expected c.rechunk({wanted})")
-    plan = decided("gemm", a, b, c, dtype, reread, options)
+    plan = plan_product("gemm", a, b, c, dtype, reread, options)
     kind = plan.result.numpy
     alpha, beta = scalar("alpha", alpha, kind), scalar("beta", beta, kind)
     return _array("gemm", plan, a, b, c, alpha, beta, options)

@@ -11,7 +11,7 @@ import dask
 import numpy as np
 from dask._task_spec import convert_legacy_graph
 
-from .cluster import Cluster, client, current
+from .cluster import Cluster, client, current_cluster
 from .graph import part_name
 from .grid import Grid, matrices
 
@@ -57,7 +57,7 @@ def placed(x: Any, y: Any, c: Any) -> Iterator[float]:
     ...     c = c.persist(scheduler="synchronous")
     """
     x, y = matrices(x=x, y=y)
-    grid, on = Grid.of(x, y), current(None)
+    grid, on = Grid.of(x, y), current_cluster(None)
     M, N, K = grid.counts
     if len(on.addresses) < 2 or len(on.addresses) > M * N:
         yield 0.0
@@ -66,13 +66,13 @@ def placed(x: Any, y: Any, c: Any) -> Iterator[float]:
     held = (holders(x, on), holders(y, on)) if alike else (None, None)
     chunk = x.nbytes / (M * K), y.nbytes / (K * N)
     goes, moved = places(grid.counts, chunk, len(on.addresses), held)
-    sent = _Sent(c.name, np.array(on.addresses)[goes].tolist())
-    with dask.annotate(workers=sent, allow_other_workers=True):
+    destinations = _Destinations(c.name, np.array(on.addresses)[goes].tolist())
+    with dask.annotate(workers=destinations, allow_other_workers=True):
         yield moved
 
 
 @dataclass(frozen=True)
-class _Sent:
+class _Destinations:
     """The worker that a task is sent to, by its key; none for tasks of others."""
 
     name: str

@@ -24,7 +24,7 @@ from falcon._front.families.numpy import NUMPY
 from falcon._front.planner import plan_for, predicted, requested
 from falcon._gpu.where import is_on_gpu
 
-from .cluster import Cluster, current
+from .cluster import Cluster, current_cluster
 from .grid import Grid, Piece, is_foreign, operands
 
 _LEAST_CHUNK = 1024  # lines; below, tasks cost as much as products
@@ -90,16 +90,24 @@ class GridPlan:
 
     def plans(self) -> dict[tuple, Plan]:
         """Plan all products of two chunks, by (M, N, K, whether it is added to something)."""
-        if self.chunk is None or self.operand is None:
+        if self.chunk is None:
             return {}
-        how = self.operand, self.result, self.options, self.cluster.threads
         along_k = {
             (k.size, at > 0 or (run == 0 and self.adds_c))
             for run, steps in enumerate(self.steps)
             for at, k in enumerate(chain(*steps))
         }
         keys = product(self.grid.rows, set(self.grid.y[-1]), along_k)
-        return {(M, N, *k): _planned((M, N, *k), *how) for M, N, k in keys if M and N and k[0]}
+        return {(M, N, *k): self.planned(M, N, *k) for M, N, k in keys if M and N and k[0]}
+
+    def planned(self, M: int, N: int, K: int, added: bool) -> Plan:
+        """Plan a product of two chunks by the speeds of this machine, with the workers' threads."""
+        assert self.operand is not None
+        problem = Problem.of(
+            (M, N, K), self.operand, self.options, result=self.result,
+            buffered=added, out_overlaps_c=added, a_strided=True, b_strided=True,
+        )  # fmt: skip
+        return plan_for(replace(problem, threads=self.cluster.threads), self.options)
 
     def __dask_tokenize__(self) -> tuple:
         """Return what is decided: the same key of a task stands for the same bits."""
@@ -177,10 +185,10 @@ def plan(
     2.0
     """
     x, y = operands(x=x, y=y)
-    return decided("plan", x, y, None, dtype, reread, options)
+    return plan_product("plan", x, y, None, dtype, reread, options)
 
 
-def decided(
+def plan_product(
     function: str, x: Any, y: Any, c: Any, dtype: Any, reread: bool, keywords: Any
 ) -> GridPlan:
     """Plan ``x y + c``; parameters as for `falcon.dask.gemm`."""
@@ -188,18 +196,17 @@ def decided(
     options = requested(function, KEYWORDS, keywords)
     if options.check == "verify":
         raise ValueError("check='verify' needs whole matrices; use falcon.dask.verify(x, y, c)")
-    on = current(options.threads)
+    on = current_cluster(options.threads)
     if len(on.kernels) > 1 and options.arithmetic == "auto":
         options = replace(options, arithmetic="native")  # what all workers can run
     operand, result = _types(x, y, c, dtype, options)
     products, runs = _tasks(grid, x, y, result, on, reread)
-    chunk, largest = None, grid.largest
-    if operand is not None and 0 not in largest and not isnan(prod(largest)):
-        options, chunk = _frugal((*largest, False), operand, result, options, on, reread)
-    return GridPlan(
-        grid, operand, result, options, on, chunk, products, runs, reread,
-        adds_c=c is not None, advice=tuple(_advice(grid, x, y, on, reread)),
-    )  # fmt: skip
+    advice = tuple(_advice(grid, x, y, on, reread))
+    made = GridPlan(grid, operand, result, options, on, None, products, runs, reread,
+                    c is not None, advice)  # fmt: skip
+    largest = grid.largest
+    is_known = operand is not None and 0 not in largest and not isnan(prod(largest))
+    return _frugal(made) if is_known else made
 
 
 def _types(x: Any, y: Any, c: Any, dtype: Any, options: Options) -> tuple[DType | None, DType]:
@@ -230,31 +237,20 @@ def _tasks(grid: Grid, x: Any, y: Any, result: DType, on: Cluster, reread: bool)
     return products, min(runs, ceil(K / products))
 
 
-def _planned(key: tuple, operand: DType, result: DType, options: Options, threads: int) -> Plan:
-    """Plan a product of two chunks by the speeds of this machine, with the workers' threads."""
-    *sizes, added = key
-    problem = Problem.of(
-        (sizes[0], sizes[1], sizes[2]), operand, options,
-        result=result, buffered=added, out_overlaps_c=added, a_strided=True, b_strided=True,
-    )  # fmt: skip
-    return plan_for(replace(problem, threads=threads), options)
-
-
-def _frugal(
-    key: tuple, operand: DType, result: DType, options: Options, on: Cluster, reread: bool
-) -> tuple[Options, Plan]:
-    """Return the plan of least workspace that takes hardly longer, and its options."""
-    about = key, operand, result
-    made = _planned(*about, options, on.threads)
-    limit, most = _LEAST_WORKSPACE, (_MOST_FRUGAL if reread else _FRUGAL) * predicted(made).total
-    while options.workspace_limit is None and limit < made.workspace:
-        less = replace(options, workspace_limit=limit)
-        frugal = _planned(*about, less, on.threads)
-        is_last = on.room is not None and 2 * limit > on.room * _WORKSPACE
+def _frugal(plan: GridPlan) -> GridPlan:
+    """Plan the largest product of two chunks, with least workspace that takes hardly longer."""
+    largest, room = (*plan.grid.largest, False), plan.cluster.room
+    chunk = plan.planned(*largest)
+    most = (_MOST_FRUGAL if plan.reread else _FRUGAL) * predicted(chunk).total
+    limit = _LEAST_WORKSPACE
+    while plan.options.workspace_limit is None and limit < chunk.workspace:
+        less = replace(plan, options=replace(plan.options, workspace_limit=limit))
+        frugal = less.planned(*largest)
+        is_last = room is not None and 2 * limit > room * _WORKSPACE
         if is_last or predicted(frugal).total <= most:
-            return less, frugal
+            return replace(less, chunk=frugal)
         limit *= 2
-    return options, made
+    return replace(plan, chunk=chunk)
 
 
 def _advice(grid: Grid, x: Any, y: Any, on: Cluster, reread: bool) -> Iterator[str]:
