@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, files
 from importlib.metadata import version as version_of
 from typing import Any
@@ -159,9 +159,14 @@ def _described(library: str, version: str, kernel: str, threads: int = 0) -> dic
 
 def describe_falcon(dtype: DType) -> dict[str, Any]:
     """Tell of falcon."""
-    kernels: Any = falcon.show_config("dict")["cpu kernels"]  # type: ignore[index]
-    kernel = kernels.get(f"{dtype.engine} kernel", "NumPy's BLAS")
+    kernel = _falcon_kernels().get(f"{dtype.engine} kernel", "NumPy's BLAS")
     return _described("falcon", falcon.__version__, kernel)
+
+
+@cache
+def _falcon_kernels() -> dict[str, str]:
+    config: Any = falcon.show_config("dict")
+    return config["cpu kernels"]
 
 
 def describe_numpy(_dtype: DType) -> dict[str, Any]:

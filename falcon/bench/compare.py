@@ -13,7 +13,7 @@ from typing import Any
 from falcon._core import timing
 from falcon._core.dtypes import FLOAT32, of
 from falcon._core.options import thread_count
-from falcon._front.info import backends, numpy_blas
+from falcon._front.info import backends
 
 from . import records, workloads
 from .system import describe_machine
@@ -70,7 +70,7 @@ class Comparison:
 
     def machine(self) -> dict[str, Any]:
         """Return a record file's entry of the machine."""
-        return {**describe_machine(), "numpy_blas": numpy_blas()}
+        return describe_machine()
 
     def identity(self, machine: dict[str, Any]) -> dict[str, Any]:
         """Return what must be the same when a run is resumed."""

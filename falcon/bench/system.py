@@ -14,7 +14,7 @@ import numpy as np
 import falcon
 from falcon._core.options import thread_count
 from falcon._cpu.backend import cache_bytes
-from falcon._front.info import cpu_model, numpy_held
+from falcon._front.info import cpu_model, numpy_blas, numpy_held
 
 
 def describe_machine() -> dict[str, Any]:
@@ -30,6 +30,7 @@ def describe_machine() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": platform.python_version(),
         "numpy": np.__version__,
+        "numpy_blas": numpy_blas(),
         "numpy_held": numpy_held(),
     }
 
