@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import logging
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -17,15 +18,16 @@ import numpy as np
 
 import falcon
 from falcon._backends import available_backends
-from falcon._core.arithmetic import NAMES
-from falcon._core.checks import parse_bytes
 from falcon._core.dtypes import FLOAT32, FLOAT64, of
-from falcon._core.options import PLANNING
+from falcon._core.options import FIELDS, PLANNING, parsed
 from falcon._core.text import format_table
 from falcon.bench import command
 from falcon.bench.workloads import model_shapes, parse_shape, parse_shapes
 from falcon.discover.arguments import add_discover
 from falcon.schemes.loaders import SUFFIXES
+
+# Options of a call that `falcon.tune` takes.
+_TUNING = tuple(x for x in inspect.signature(falcon.tune).parameters if x in FIELDS)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -110,10 +112,8 @@ def _parser() -> argparse.ArgumentParser:
                       "float32 and float64)")  # fmt: skip
     tune.add_argument("--seconds", type=float, default=60.0,
                       help="for the machine: about how long it takes (default 60)")  # fmt: skip
-    tune.add_argument("--arithmetic", default="auto", choices=NAMES,
-                      help="for shapes: how float32 is multiplied (default auto)")  # fmt: skip
-    tune.add_argument("--threads", type=int, help="number of threads (default: all; for the "
-                      "machine 1 and all)")  # fmt: skip
+    _flags(tune.add_argument_group("products of the shapes (threads: also of the machine's "
+                                   "rates; default there 1 and all)"), _TUNING)  # fmt: skip
     tune.set_defaults(run=_tune)
 
     bench = commands.add_parser(
@@ -153,19 +153,35 @@ def _parser() -> argparse.ArgumentParser:
 
 def _common(parser: argparse.ArgumentParser, dtype: str = "default float32") -> None:
     parser.add_argument("--dtype", default="float32", help=f"element type ({dtype})")
-    parser.add_argument("--backend", default="auto", help="auto, cpu, numpy or gpu")
-    parser.add_argument("--scheme", default="auto",
-                        help="auto, classical, a name, or a file "
-                        f"({', '.join(SUFFIXES)})")  # fmt: skip
-    parser.add_argument("--arithmetic", default="auto", choices=NAMES,
-                        help="how float32 is multiplied (default auto)")  # fmt: skip
-    parser.add_argument("--max-growth", type=float,
-                        help="largest error growth that auto may take (default 8)")  # fmt: skip
-    parser.add_argument("--threads", type=int, help="number of threads (default: all CPUs)")
-    parser.add_argument("--workspace-limit", type=parse_bytes, metavar="BYTES",
-                        help="most memory beyond the result, such as 256MiB")  # fmt: skip
-    parser.add_argument("--reproducible", action="store_true", default=None,
-                        help="the same bits on every machine")  # fmt: skip
+    _flags(parser, PLANNING)
+
+
+def _flags(parser: argparse._ActionsContainer, names: Sequence[str]) -> None:
+    """Add options of a call as flags; the help is the first sentence of their documentation."""
+    for name in names:
+        option = FIELDS[name]
+        kind, text = option.metadata["text"].split("\n", 1)
+        text = " ".join(text.replace("`", "").split()).split(". ")[0].removesuffix(".")
+        if name == "scheme":  # as `_registered` takes it
+            text += f"; or a file ({', '.join(SUFFIXES)})"
+        how: dict[str, Any] = {"action": "store_true", "default": None}
+        if option.type != "bool":
+            words = kind.replace('"', "").replace(" ", "") if kind.startswith("{") else None
+            default = "auto" if option.default == "auto" else None
+            how = {"type": _flag_type(name), "metavar": words, "default": default}
+        parser.add_argument(f"--{name.replace('_', '-')}", help=text[0].lower() + text[1:], **how)
+
+
+def _flag_type(name: str) -> Callable[[str], Any]:
+    """Return what reads a flag; its error is argparse's, which names the flag."""
+
+    def read(text: str) -> Any:
+        try:
+            return parsed(name, text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return read
 
 
 def _gemm_options(options: argparse.Namespace) -> dict[str, Any]:
@@ -326,14 +342,12 @@ def _tune(options: argparse.Namespace) -> int:
         with tqdm(total=len(shapes), unit="shape", **quiet) as bar:
             for x in falcon.tune(
                 [(x.M, x.N, x.K) for x in shapes], dtype=dtypes[0], candidates=options.most,
-                rounds=options.rounds, threads=options.threads, arithmetic=options.arithmetic,
-                tick=lambda: bar.update(),
+                rounds=options.rounds, tick=lambda: bar.update(),
+                **{name: getattr(options, name) for name in _TUNING},
             ):  # fmt: skip
                 bar.write(str(x), file=sys.stdout)
         return 0
     threads = sorted({1, thread_count()}) if options.threads is None else [options.threads]
-    if min(threads) < 1:
-        raise ValueError("--threads must be at least 1")
     steps = len(threads) * len(available_backends()) * len(dtypes)
     with tqdm(total=steps, unit="step", **quiet) as bar:
 

@@ -6,7 +6,7 @@ import numpy as np
 
 import falcon
 from falcon._core.timing import Side, interleave
-from falcon.bench.errors import sampled_error
+from falcon.bench.errors import Sample
 
 from .common import DTYPES, SHAPES, operands
 
@@ -79,6 +79,6 @@ class Errors:
     def track_rms_error(self, scheme, dtype):
         a, b, out = operands("odd", dtype)
         falcon.gemm(a, b, out=out, scheme=scheme)
-        return sampled_error(a, b, out)
+        return Sample(a, b).error(out)
 
     track_rms_error.unit = "relative to the RMS of C"

@@ -8,7 +8,7 @@ import re
 from functools import partial
 from pathlib import Path
 
-from falcon._core.options import FIELDS, OTHER_VARIABLES
+from falcon._core.options import FIELDS, KEYWORDS, OTHER_VARIABLES
 from falcon.bench import records, tables
 
 REFERENCE = Path(__file__).parents[1] / "reference"
@@ -31,7 +31,7 @@ def settings() -> str:
     lines = ["| option | type | default | a keyword | means |", "| --- | --- | --- | --- | --- |"]
     for name, option in FIELDS.items():
         kind, text = _described(option.metadata["text"])
-        keyword = "yes" if option.metadata["keyword"] else "no"
+        keyword = "yes" if name in KEYWORDS else "no"
         lines.append(f"| `{name}` | {kind} | `{option.default!r}` | {keyword} | {text} |")
     return "\n".join(lines)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Sequence
 from operator import index
 from typing import Any, Literal
 
@@ -31,66 +31,55 @@ def parse_bool(text: str) -> bool:
     raise ValueError("expected 0 or 1")
 
 
-# Each check returns the value in the form that `Options` holds, or raises TypeError or ValueError.
+# A check is called with the name and the value of an option, and returns the value in the form that
+# `Options` holds, or raises TypeError or ValueError.
 
 
-def check_backend(value: Any) -> str:
+def check_backend(name: str, value: Any) -> str:
     """A name; whether there is such a backend is checked by `falcon._backends`."""
     if not isinstance(value, str):
-        raise TypeError(f"backend is {value!r}; expected a str")
+        raise TypeError(f"{name} is {value!r}; expected a str")
     return value
 
 
-def check_scheme(value: Any) -> str | Scheme:
+def check_scheme(name: str, value: Any) -> str | Scheme:
     """A name or a Scheme; names are looked up later, in `falcon._front.planner`."""
     if not isinstance(value, str | Scheme):
-        raise TypeError(f"scheme is of type {type(value).__name__}; expected a name or a Scheme")
+        raise TypeError(f"{name} is of type {type(value).__name__}; expected a name or a Scheme")
     return value
 
 
-def check_max_growth(value: Any) -> float:
+def check_growth(name: str, value: Any) -> float:
     """A number of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise TypeError(f"max_growth is {value!r}; expected a number")
+        raise TypeError(f"{name} is {value!r}; expected a number")
     if not value >= 1.0:
-        raise ValueError(f"max_growth is {value!r}; expected a number >= 1.0")
+        raise ValueError(f"{name} is {value!r}; expected a number >= 1.0")
     return float(value)
 
 
-def check_choice(name: str, *known: str) -> Callable[[Any], str]:
-    """Return a check that a value is one of some words."""
-
-    def check(value: Any) -> str:
-        if value not in known:
-            raise ValueError(f"{name} is {value!r}; expected one of {', '.join(map(repr, known))}")
-        return str(value)
-
-    return check
+def check_choice(known: Sequence[str], name: str, value: Any) -> str:
+    """One of some words."""
+    if value not in known:
+        raise ValueError(f"{name} is {value!r}; expected one of {', '.join(map(repr, known))}")
+    return str(value)
 
 
-def check_size(name: str) -> Callable[[Any], int | None]:
-    """Return a check of None, or bytes: an integer, or text as `parse_bytes` takes it."""
-
-    def check(value: Any) -> int | None:
-        if isinstance(value, str):
-            try:
-                return parse_bytes(value)
-            except ValueError as error:
-                raise ValueError(f"{name} is {value!r}; {error}") from None
-        return check_count(name, value, 0, 'an integer, a size such as "64MiB"')
-
-    return check
+def check_size(name: str, value: Any) -> int | None:
+    """None, or bytes: an integer, or text as `parse_bytes` takes it."""
+    if isinstance(value, str):
+        try:
+            return parse_bytes(value)
+        except ValueError as error:
+            raise ValueError(f"{name} is {value!r}; {error}") from None
+    return check_count(name, value, 0, 'an integer, a size such as "64MiB"')
 
 
-def check_switch(name: str) -> Callable[[Any], bool]:
-    """Return a check that a value is True or False."""
-
-    def check(value: Any) -> bool:
-        if not isinstance(value, bool | np.bool_):
-            raise TypeError(f"{name} is {value!r}; expected True or False")
-        return bool(value)
-
-    return check
+def check_switch(name: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} is {value!r}; expected True or False")
+    return bool(value)
 
 
 def check_count(name: str, value: Any, least: int = 1, expected: str = "an integer") -> int | None:

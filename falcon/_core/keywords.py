@@ -12,15 +12,20 @@ from .checks import Check
 from .options import FIELDS
 
 
-class PlanningOptions(TypedDict, total=False):
-    """Options of functions that plan or pack but do not multiply."""
+class _Common(TypedDict, total=False):
+    """The same as keywords and as settings."""
 
     backend: str
     scheme: str | Scheme
     arithmetic: str
-    max_growth: float | None
     threads: int | None
     workspace_limit: int | str | None
+
+
+class PlanningOptions(_Common, total=False):
+    """Options of functions that plan but do not multiply; None defers to the settings."""
+
+    max_growth: float | None
     reproducible: bool | None
 
 
@@ -31,29 +36,24 @@ class PackingOptions(PlanningOptions, total=False):
 
 
 class CallOptions(PlanningOptions, total=False):
-    """The options that the public functions take as keywords."""
+    """Options of functions that multiply."""
 
     check: Check | None
 
 
-class Settings(TypedDict, total=False):
+class Settings(_Common, total=False):
     """The options that `falcon.config` and `falcon.set_config` take."""
 
-    backend: str
-    scheme: str | Scheme
-    arithmetic: str
     max_growth: float
-    threads: int | None
-    workspace_limit: int | str | None
-    check: Check
     reproducible: bool
+    check: Check
     verbose: bool
     tuned: bool
     share_threads: bool
     memory_limit: int | str | None
 
 
-_TYPES = {**CallOptions.__annotations__, **PackingOptions.__annotations__}
+_KEYWORD_TYPES = {**CallOptions.__annotations__, **PackingOptions.__annotations__}
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -65,13 +65,11 @@ def takes_options(*names: str, unchanged: Any = None) -> Callable[[Function], Fu
     `unchanged`: the default shown in the signature of functions that change only the options they
     are given. None: the defaults are "auto" or None, which defer to the settings.
     """
+    types = _KEYWORD_TYPES if unchanged is None else Settings.__annotations__
 
     def parameter(name: str) -> inspect.Parameter:
-        if unchanged is not None:
-            default, kind = unchanged, FIELDS[name].type
-        else:
-            default = "auto" if FIELDS[name].default == "auto" else None
-            kind = _TYPES[name].__forward_arg__
+        default = "auto" if unchanged is None and FIELDS[name].default == "auto" else unchanged
+        kind = types[name].__forward_arg__
         return inspect.Parameter(
             name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind
         )
@@ -82,8 +80,8 @@ def takes_options(*names: str, unchanged: Any = None) -> Callable[[Function], Fu
         added = map(parameter, names)
         function.__signature__ = known.replace(parameters=[*given, *added])  # type: ignore[attr-defined]
         if function.__doc__ is not None:  # python -OO leaves none
-            told = "".join(f"    {name} : {FIELDS[name].metadata['text']}\n" for name in names)
-            function.__doc__ = function.__doc__.replace("    {options}\n", told)
+            texts = "".join(f"    {name} : {FIELDS[name].metadata['text']}\n" for name in names)
+            function.__doc__ = function.__doc__.replace("    {options}\n", texts)
         return function
 
     return decorate

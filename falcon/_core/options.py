@@ -1,8 +1,9 @@
 """`Options`: keywords, settings and environment variables of a call, as one frozen value.
 
 Environment variables are read here only. To add an option: a field of `Options`, its type in
-`keywords.py`, and the code that uses it. `falcon.config` then takes it, with ``keyword=True`` the
-public functions too.
+`keywords.py`, and the code that uses it. `falcon.config` and the environment then set it; the
+functions that `taken_by` names take it as a keyword, and what plans also as a flag of the command
+line, all with the documentation and the check of the field.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from falcon.schemes import Scheme
 
 from . import checks
 from .arithmetic import NAMES
-from .checks import check_switch, parse_bool
+from .checks import parse_bool
 from .text import did_you_mean
 from .threads import within_limits
 
@@ -40,21 +41,25 @@ OTHER_VARIABLES = {
 DEFAULT_MAX_GROWTH = 8.0  # RMS growth of the error that "auto" allows: three bits
 
 
+# Functions that take an option as a keyword: those that multiply, only plan, or pack.
+CALLS, PLANS, PACKS = "calls", "plans", "packs"
+_ALL = (CALLS, PLANS, PACKS)
+
+
 def _option(
     default: Any,
     variable: str,
     text: str,
-    check: Callable[[Any], Any],
+    check: Callable[[str, Any], Any],
     parse: Callable[[str], Any] = str,
-    *,
-    keyword: bool = False,
+    taken_by: tuple[str, ...] = (),
 ) -> Any:
     """Describe an option: `text` is its documentation, with the type in the first line.
 
-    `parse` reads the environment variable. `keyword`: public functions take it.
+    `parse` reads the environment variable, or a flag; `check` see `checks`.
     """
     about = {"variable": variable, "text": text, "check": check, "parse": parse}
-    return field(default=default, metadata={**about, "keyword": keyword})
+    return field(default=default, metadata={**about, "taken_by": taken_by})
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,7 @@ class Options:
         """str
         "auto" or the name of a backend ("cpu", "numpy", "gpu").""",
         checks.check_backend,
-        keyword=True,
+        taken_by=_ALL,
     )
     scheme: str | Scheme = _option(  # noqa: RUF009
         "auto",
@@ -81,7 +86,7 @@ class Options:
         "3x4x4:38" or "strassen@winograd", or a `falcon.schemes.Scheme`, is used as given, without
         scaling. `falcon.gram` uses such a scheme for the blocks off the diagonal.""",
         checks.check_scheme,
-        keyword=True,
+        taken_by=_ALL,
     )
     arithmetic: str = _option(
         "auto",
@@ -90,8 +95,8 @@ class Options:
         How float32 is multiplied: by three bfloat16 parts, as accurately, by two (`max_growth` 16),
         or with 10 bits on a GPU; "auto" is "bf16x6" where that is faster, and "native" on a GPU and
         for a scheme by name.""",
-        checks.check_choice("arithmetic", *NAMES),
-        keyword=True,
+        partial(checks.check_choice, NAMES),
+        taken_by=_ALL,
     )
     max_growth: float = _option(
         DEFAULT_MAX_GROWTH,
@@ -99,9 +104,9 @@ class Options:
         """float
         Largest predicted RMS error, relative to the classical algorithm, that "auto" allows
         (default 8.0: three bits; 1.0 forbids every LCMA).""",
-        checks.check_max_growth,
+        checks.check_growth,
         float,
-        keyword=True,
+        taken_by=_ALL,
     )
     threads: int | None = _option(
         None,
@@ -110,9 +115,9 @@ class Options:
         Threads of the call, falcon's own and those of NumPy's BLAS; None: OMP_NUM_THREADS, or all
         CPUs that this process may use. Never more than these CPUs, nor than `threadpoolctl`
         allows.""",
-        partial(checks.check_count, "threads"),
+        checks.check_count,
         int,
-        keyword=True,
+        taken_by=_ALL,
     )
     workspace_limit: int | None = _option(
         None,
@@ -122,8 +127,8 @@ class Options:
         falcon's own kernels use what is usually kept between calls (`release_workspace`), and up
         to 1/16 of the memory where that saves passes; NumPy's use what they need. With a larger
         limit, falcon's kernels use and keep at most a quarter of the memory.""",
-        checks.check_size("workspace_limit"),
-        keyword=True,
+        checks.check_size,
+        taken_by=_ALL,
     )
     reproducible: bool = _option(
         False,
@@ -132,9 +137,9 @@ class Options:
         The same bits whatever the number of threads, NumPy's BLAS, the profile and the load: by
         falcon's own kernels, in host memory; with FALCON_ISA also on other processors of the
         architecture (docs/reliability.md).""",
-        check_switch("reproducible"),
+        checks.check_switch,
         parse_bool,
-        keyword=True,
+        taken_by=_ALL,
     )
     check: str = _option(
         "finite",
@@ -143,8 +148,8 @@ class Options:
         "finite": if an LCMA meets a non-finite value (in the input, or by overflow of a sum), the
         product is redone classically, so that a NaN or Inf spreads no further than it would there.
         "verify": also check the result by Freivalds' test. "none": neither.""",
-        checks.check_choice("check", *get_args(checks.Check)),
-        keyword=True,
+        partial(checks.check_choice, get_args(checks.Check)),
+        taken_by=(CALLS,),
     )
     verbose: bool = _option(
         False,
@@ -152,7 +157,7 @@ class Options:
         """bool
         Log every new plan, with the table of its candidates, to the logger "falcon"; to standard
         error if the program has not configured logging.""",
-        check_switch("verbose"),
+        checks.check_switch,
         parse_bool,
     )
     tuned: bool = _option(
@@ -160,7 +165,7 @@ class Options:
         "FALCON_TUNED",
         """bool
         Use what `falcon.tune` has measured for a problem instead of the prediction.""",
-        check_switch("tuned"),
+        checks.check_switch,
         parse_bool,
     )
     share_threads: bool = _option(
@@ -170,7 +175,7 @@ class Options:
         Run the jobs of NumPy's and SciPy's OpenBLAS on falcon's threads, in the whole process, once
         falcon's kernels have run with several threads: products of both libraries in turn then do
         not compete for CPUs.""",
-        check_switch("share_threads"),
+        checks.check_switch,
         parse_bool,
     )
     memory_limit: int | None = _option(
@@ -179,16 +184,17 @@ class Options:
         """int or str
         Bytes that the panels of a packed operand may hold, without padding, or a size such as
         "64MiB". None: twice those of `b`, and for a scheme by name what it takes.""",
-        checks.check_size("memory_limit"),
+        checks.check_size,
+        taken_by=(PACKS,),
     )
 
 
 FIELDS = {x.name: x for x in fields(Options)}
 SETTINGS = tuple(FIELDS)
-KEYWORDS = tuple(name for name, x in FIELDS.items() if x.metadata["keyword"])
-# Keywords of functions that plan or pack but do not multiply.
-PLANNING = tuple(name for name in KEYWORDS if name != "check")
-PACKING = (*PLANNING, "memory_limit")
+KEYWORDS, PLANNING, PACKING = (
+    tuple(name for name, x in FIELDS.items() if function in x.metadata["taken_by"])
+    for function in _ALL
+)
 
 
 def merged(function: str, names: tuple[str, ...], keywords: Mapping[str, Any]) -> Options:
@@ -241,22 +247,23 @@ def are_default() -> bool:
 
 
 def _from_environment() -> Options:
-    values: dict[str, Any] = {}
     _notice_misspelt()
-    for name, option in FIELDS.items():
-        about = option.metadata
-        variable = about["variable"]
-        if variable in os.environ:
-            values[name] = _read(variable, about["parse"], about["check"])
-    found = Options(**values)
-    return _DEFAULTS if found == _DEFAULTS else found
+    variables = {name: x.metadata["variable"] for name, x in FIELDS.items()}
+    made = Options(
+        **{
+            name: _read(variable, partial(parsed, name))
+            for name, variable in variables.items()
+            if variable in os.environ
+        }
+    )
+    return _DEFAULTS if made == _DEFAULTS else made
 
 
-def _read(variable: str, parse: Callable[[str], Any], check: Callable[[Any], Any]) -> Any:
-    """Parse and check a variable, empty if it is missing; an error names it."""
+def _read(variable: str, parse: Callable[[str], Any]) -> Any:
+    """Parse a variable, empty if it is missing; an error names it."""
     text = os.environ.get(variable, "")
     try:
-        return check(parse(text))
+        return parse(text)
     except (ValueError, TypeError) as error:
         raise ValueError(f"environment variable {variable}={text!r}: {error}") from None
 
@@ -293,7 +300,19 @@ def set_base(options: Options) -> None:
 
 def validated(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the checked values of options; raises ValueError or TypeError."""
-    return {name: FIELDS[name].metadata["check"](value) for name, value in values.items()}
+    return {name: FIELDS[name].metadata["check"](name, value) for name, value in values.items()}
+
+
+def parsed(name: str, text: str) -> Any:
+    """Return the checked value of an option that is given as text; raises as `validated`."""
+    about = FIELDS[name].metadata
+    return about["check"](name, about["parse"](text))
+
+
+def as_variables(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the environment variables that set options, those of None left out."""
+    given = {name: value for name, value in values.items() if value is not None}
+    return {FIELDS[name].metadata["variable"]: str(value) for name, value in given.items()}
 
 
 def thread_count(requested: int | None = None) -> int:
@@ -320,7 +339,7 @@ def _openmp_threads() -> int:
 @cache
 def _oversubscribes() -> bool:
     """Whether FALCON_OVERSUBSCRIBE allows more threads than CPUs, for tests; read once."""
-    return bool(_read("FALCON_OVERSUBSCRIBE", parse_bool, bool))
+    return bool(_read("FALCON_OVERSUBSCRIBE", parse_bool))
 
 
 @cache

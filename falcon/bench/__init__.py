@@ -6,7 +6,7 @@ All are measured, kept and shown in one way; an option of `bench` chooses only w
     compare.py    Comparison: Cases (a shape, which states the FLOPs 2MNK, and a dtype), and for
        |          each of them Sides: name, timed function, and what ran: library, version,
        |          kernels, threads, falcon's plan, the error of its product
-       |             here.py      falcon and NumPy in this process
+       |             in_process.py  falcon and NumPy, in this process
        |             suite.py     every library in a process of its own
        |             gpu.py       cuBLAS and torch on a GPU
        |             prefill.py   torch's decoder layers, with random weights (decoder.py)
@@ -19,8 +19,9 @@ All are measured, kept and shown in one way; an option of `bench` chooses only w
 
 The sides of suite.py::
 
-    peers.py      libraries and processes      worker.py    such a process
-    adapters.py   how each multiplies          operands.py  memory they share
+    adapters.py   libraries: how each multiplies, what it tells of itself
+    peers.py      libraries at stated settings, and their processes
+    worker.py     such a process               operands.py  memory they share
 
 For all of them::
 

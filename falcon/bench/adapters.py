@@ -1,7 +1,6 @@
-"""How each peer multiplies: ``adapter(a, b, out)`` returns the call to be timed.
+"""Libraries to compare with: what each multiplies, how, and what it tells of itself.
 
-What a library needs once for given operands (tensors, packed copies) is prepared before; the
-product is in `out` after the call, or after ``Job.fetch`` if it is elsewhere.
+To add one: an entry of `LIBRARIES`.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, files
 from importlib.metadata import version as version_of
 from typing import Any
@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 import falcon
-from falcon._core.dtypes import FLOAT64, of
+from falcon._core import dtypes
+from falcon._core.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT8, DType, of
 from falcon._core.options import thread_count
 from falcon._front.info import numpy_blas
 
@@ -31,7 +32,21 @@ class Job:
     fetch: Callable[[], Any] = lambda: None
 
 
-Adapter = Callable[[np.ndarray, np.ndarray, np.ndarray], Job]
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A library, or one of its products."""
+
+    package: str  # what pip installs
+    dtypes: tuple[str, ...]  # that it multiplies
+    # Given A, B and an array for C, returns the call to be timed. What the library needs once for
+    # given operands (tensors, packed copies) is made before; the product is in C after the call, or
+    # after `Job.fetch` if it is elsewhere.
+    job: Callable[[np.ndarray, np.ndarray, np.ndarray], Job]
+    # Given a dtype in which it has multiplied, as some libraries load their kernels only then,
+    # returns what the library tells: its name (library), version, kernel and number of threads.
+    describe: Callable[[DType], dict[str, Any]]
+
+
 _ROW_MAJOR, _NO_TRANSPOSE, _ONE_OFFSET = 101, 111, 173  # of CBLAS
 
 
@@ -78,12 +93,12 @@ def mkl_library() -> ctypes.CDLL:
     Raises ImportError: the package `mkl` is not installed, or holds no such library.
     """
     try:
-        found = [x for x in files("mkl") or () if x.name.startswith(("libmkl_rt.", "mkl_rt."))]
+        held = [x for x in files("mkl") or () if x.name.startswith(("libmkl_rt.", "mkl_rt."))]
     except PackageNotFoundError:
         raise ImportError("the package mkl is not installed") from None
-    if not found:
+    if not held:
         raise ImportError("the package mkl holds no library mkl_rt")
-    return ctypes.CDLL(str(found[0].locate()), mode=ctypes.RTLD_GLOBAL)
+    return ctypes.CDLL(str(held[0].locate()), mode=ctypes.RTLD_GLOBAL)
 
 
 def with_torch(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
@@ -134,43 +149,63 @@ def _tensors(*arrays: np.ndarray) -> list[Any]:
         ]
 
 
-ADAPTERS: dict[str, Adapter] = {
-    "falcon": with_falcon,
-    "numpy": with_numpy,
-    "mkl": with_mkl,
-    "torch": with_torch,
-    "onednn": with_onednn,
-}
+# --- what they tell of themselves ----------------------------------------------------------------
 
 
-def about(name: str, dtype: str) -> dict[str, Any]:
-    """Return library, version, number of threads and kernel, as the library tells them.
+def _described(library: str, version: str, kernel: str, threads: int = 0) -> dict[str, Any]:
+    return {"library": library, "version": version, "kernel": kernel,
+            "threads": threads or thread_count()}  # fmt: skip
 
-    It has multiplied before, because some libraries load their kernels only then.
-    """
-    threads = thread_count()
-    if name == "falcon":
-        known: Any = falcon.show_config("dict")["cpu kernels"]  # type: ignore[index]
-        kernel = known.get(f"{of(dtype).engine} kernel", "NumPy's BLAS")
-        library, version = "falcon", falcon.__version__
-    elif name == "mkl":
-        library, version, kernel = "oneMKL", version_of("mkl"), _mkl_kernels()
-    elif name == "numpy":
-        library, (version, _, kernel) = "NumPy", numpy_blas().partition(", ")
-        version = f"{np.__version__} ({version})"
-        kernel = kernel.removesuffix(" kernels")
-    else:
-        import torch
 
-        library = "PyTorch mm" if name == "torch" else "PyTorch's oneDNN"
-        version, threads = torch.__version__, torch.get_num_threads()
-        kernel = torch.backends.cpu.get_cpu_capability()
-    return {"library": library, "version": version, "threads": threads, "kernel": kernel}
+def describe_falcon(dtype: DType) -> dict[str, Any]:
+    """Tell of falcon."""
+    kernel = _falcon_kernels().get(f"{dtype.engine} kernel", "NumPy's BLAS")
+    return _described("falcon", falcon.__version__, kernel)
+
+
+@cache
+def _falcon_kernels() -> dict[str, str]:
+    config: Any = falcon.show_config("dict")
+    return config["cpu kernels"]
+
+
+def describe_numpy(_dtype: DType) -> dict[str, Any]:
+    """Tell of NumPy and its BLAS."""
+    blas, _, kernel = numpy_blas().partition(", ")
+    return _described("NumPy", f"{np.__version__} ({blas})", kernel.removesuffix(" kernels"))
+
+
+def describe_mkl(_dtype: DType) -> dict[str, Any]:
+    """Tell of MKL."""
+    return _described("oneMKL", version_of("mkl"), _mkl_kernels())
+
+
+def _describe_torch(library: str, _dtype: DType) -> dict[str, Any]:
+    import torch
+
+    kernel = torch.backends.cpu.get_cpu_capability()
+    return _described(library, torch.__version__, kernel, torch.get_num_threads())
 
 
 def _mkl_kernels() -> str:
     """Return which of MKL's libraries of kernels this process has loaded."""
     with suppress(OSError), open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
-        found = re.search(r"libmkl_(def|mc3|avx2|avx512)\w*", file.read())
-        return found[0] if found else "?"
+        loaded = re.search(r"libmkl_(def|mc3|avx2|avx512)\w*", file.read())
+        return loaded[0] if loaded else "?"
     return "?"
+
+
+_BLAS = tuple(row.name for row in dtypes.TABLE if row.has_blas)
+# Small types for which libraries have products, with wider sums.
+_SMALL = (FLOAT16.name, BFLOAT16.name, INT8.name)
+LIBRARIES = {
+    "falcon": Library("falcon-gemm", (*_BLAS, *_SMALL), with_falcon, describe_falcon),
+    "numpy": Library("numpy", _BLAS, with_numpy, describe_numpy),
+    "mkl": Library("mkl", (*_BLAS, *_SMALL[1:]), with_mkl, describe_mkl),
+    "torch": Library(
+        "torch", (*_BLAS, *_SMALL), with_torch, partial(_describe_torch, "PyTorch mm")
+    ),
+    "onednn": Library(
+        "torch", (FLOAT32.name,), with_onednn, partial(_describe_torch, "PyTorch's oneDNN")
+    ),
+}

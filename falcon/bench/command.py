@@ -6,8 +6,9 @@ import argparse
 import dataclasses
 import json
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from falcon._core.checks import parse_bytes
 from falcon._core.options import thread_count
@@ -17,6 +18,35 @@ from falcon._core.timing import LEAST_PAIRS
 from .compare import Comparison
 from .workloads import WORKLOADS
 
+
+class _Kind(NamedTuple):
+    """A flag that chooses what is compared."""
+
+    flag: str
+    help: str
+    module: str  # of falcon.bench
+    comparison: str  # the class in it
+    extra: str = ""  # what to install with falcon-gemm
+
+    def comparison_class(self) -> Callable[..., Comparison]:
+        """Return the class; raises ValueError if a package is missing."""
+        try:
+            return getattr(import_module(f"{__package__}.{self.module}"), self.comparison)
+        except ImportError as error:
+            how = f"pip install 'falcon-gemm[{self.extra}]'"
+            raise ValueError(f"{self.flag} needs {how} ({error})") from None
+
+
+_USUAL = _Kind("", "falcon and NumPy", "in_process", "BesideNumpy")
+_KINDS = (
+    _Kind("--peers", "falcon and every library", "suite", "BesidePeers"),
+    _Kind("--quick", "the same in under 3 minutes", "suite", "BesidePeers"),
+    _Kind("--gpu", "falcon, cuBLAS and torch on a GPU", "gpu", "OnGpu", "gpu"),
+    _Kind("--prefill", "decoder layers of --model with random weights: torch's linear layers and "
+          "falcon.torch's", "prefill", "Prefill", "torch"),
+    _Kind("--dask", "falcon.dask and dask.array.matmul, on processes of this machine", "on_dask",
+          "OnDask", "dask"),
+)  # fmt: skip
 MODEL_HELP = "layers of a language model, such as Qwen2.5-7B (repeatable)"
 
 
@@ -34,17 +64,12 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--max-gib", type=float, help="skip shapes that need more GiB of memory "
                       "(default 4; with --peers half of the memory)")  # fmt: skip
     how = parser.add_argument_group("which measurement (default: falcon and NumPy)")
-    kind = how.add_mutually_exclusive_group()
-    kind.add_argument("--peers", action="store_true", help="falcon and every library")
-    kind.add_argument("--quick", action="store_true", help="the same in under 3 minutes")
-    kind.add_argument("--list-peers", action="store_true",
-                      help="list the libraries, with versions and kernels")  # fmt: skip
-    kind.add_argument("--peak", action="store_true", help="the rate of each micro-kernel alone")
-    kind.add_argument("--gpu", action="store_true", help="falcon, cuBLAS and torch on a GPU")
-    kind.add_argument("--prefill", action="store_true", help="decoder layers of --model with "
-                      "random weights: torch's linear layers and falcon.torch's")  # fmt: skip
-    kind.add_argument("--dask", action="store_true", help="falcon.dask and dask.array.matmul, on "
-                      "processes of this machine")  # fmt: skip
+    flags = how.add_mutually_exclusive_group()
+    for kind in _KINDS:
+        flags.add_argument(kind.flag, action="store_true", help=kind.help)
+    flags.add_argument("--list-peers", action="store_true",
+                       help="list the libraries, with versions and kernels")  # fmt: skip
+    flags.add_argument("--peak", action="store_true", help="the rate of each micro-kernel alone")
     parser.add_argument("--rounds", type=int, default=LEAST_PAIRS, help="least number of "
                         f"interleaved rounds (default {LEAST_PAIRS}); more follow, up to four "
                         "times as many, until every ratio is known to 2 %%")  # fmt: skip
@@ -89,49 +114,21 @@ def bench(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
     if options.list_peers:
         from . import suite, tables
 
-        found = suite.list_peers(options)
-        print(json.dumps(found, indent=1) if options.json else tables.format_peers(found))
+        peers = suite.list_peers(options)
+        print(json.dumps(peers, indent=1) if options.json else tables.format_peers(peers))
         return 0
     from .run import run
 
-    return run(_comparison(options)(options, falcon_options), options)
-
-
-def _comparison(
-    options: argparse.Namespace,
-) -> Callable[[argparse.Namespace, dict[str, Any]], Comparison]:
-    """Return what the options choose."""
-    if options.peers or options.quick:
-        from .suite import BesidePeers
-
-        return BesidePeers
-    if options.gpu:
-        from .gpu import OnGpu
-
-        return OnGpu
-    if options.dask:
-        try:
-            from .on_dask import OnDask
-        except ImportError as error:
-            raise ValueError(f"--dask needs pip install 'falcon-gemm[dask]' ({error})") from None
-        return OnDask
-    if options.prefill:
-        try:
-            from .prefill import Prefill
-        except ImportError as error:
-            raise ValueError(f"--prefill needs torch, falcon-gemm[torch]: {error}") from None
-        return Prefill
-    from .here import BesideNumpy
-
-    return BesideNumpy
+    chosen = next((x for x in _KINDS if getattr(options, x.flag.removeprefix("--"))), _USUAL)
+    return run(chosen.comparison_class()(options, falcon_options), options)
 
 
 def _tokens(text: str) -> list[int]:
     """Return numbers of tokens, separated by commas."""
-    found = [int(x) if x.strip().isdecimal() else 0 for x in text.split(",")]
-    if min(found) < 1:
+    counts = [int(x) if x.strip().isdecimal() else 0 for x in text.split(",")]
+    if min(counts) < 1:
         raise ValueError(f"--tokens {text!r}: expected positive integers")
-    return found
+    return counts
 
 
 def report(options: argparse.Namespace) -> int:
@@ -148,13 +145,13 @@ def _peak(options: argparse.Namespace) -> int:
     from falcon._cpu import peak
     from falcon._front.info import backends
 
-    found = peak.measure(thread_count(options.threads))
-    if not found:
+    rates = peak.measure(thread_count(options.threads))
+    if not rates:
         raise ValueError(f"--peak needs falcon's own kernels: {backends()['cpu']}")
     if options.json:
-        print(json.dumps([dataclasses.asdict(x) for x in found], indent=2))
+        print(json.dumps([dataclasses.asdict(x) for x in rates], indent=2))
     else:
         rows = [("instruction set", "dtype", "threads", "Gop/s", "")]
-        rows += [(x.isa, x.dtype, str(x.threads), f"{x.gflops:.1f}", "") for x in found]
+        rows += [(x.isa, x.dtype, str(x.threads), f"{x.gflops:.1f}", "") for x in rates]
         print(format_table(rows, left=2))
     return 0

@@ -11,9 +11,9 @@ from math import inf
 from typing import Any
 
 from falcon._core import timing
-from falcon._core.dtypes import of
+from falcon._core.dtypes import FLOAT32, of
 from falcon._core.options import thread_count
-from falcon._front.info import backends, numpy_blas
+from falcon._front.info import backends
 
 from . import records, workloads
 from .system import describe_machine
@@ -70,17 +70,17 @@ class Comparison:
 
     def machine(self) -> dict[str, Any]:
         """Return a record file's entry of the machine."""
-        return {**describe_machine(), "numpy_blas": numpy_blas()}
+        return describe_machine()
 
-    def asked(self, machine: dict[str, Any]) -> dict[str, Any]:
+    def identity(self, machine: dict[str, Any]) -> dict[str, Any]:
         """Return what must be the same when a run is resumed."""
         return {"machine": machine, "threads": self.threads, "rounds": self.rounds,
                 "cases": [x.key for x in self.cases], "settings": str(self.settings)}  # fmt: skip
 
     @contextmanager
-    def session(self, found: dict[str, Any], say: Say) -> Iterator[None]:
+    def session(self, document: dict[str, Any], say: Say) -> Iterator[None]:
         """Add a session to a record file; what it needs is there within the block."""
-        found["sessions"].append(records.session())
+        document["sessions"].append(records.session())
         yield
 
     def sides(self, case: Case, say: Say) -> AbstractContextManager[Prepared]:
@@ -94,12 +94,12 @@ class Comparison:
 
 def own_classical(options: dict[str, Any], dtypes: Iterable[str]) -> dict[str, Any]:
     """Return `falcon.gemm`'s options for falcon's classical kernels; NumPy's where it has none."""
-    found = {**options, "scheme": "classical"}
+    classical = {**options, "scheme": "classical"}
     own = backends()["cpu"] == "available" and all(of(x).engine is not None for x in dtypes)
-    own &= found.get("arithmetic", "auto") in ("auto", "native")  # parts need tiles there
-    if own and found.get("backend", "auto") == "auto":
-        found["backend"] = "cpu"
-    return found
+    own &= classical.get("arithmetic", "auto") in ("auto", "native")  # splits need tiles there
+    if own and classical.get("backend", "auto") == "auto":
+        classical["backend"] = "cpu"
+    return classical
 
 
 # --- what the command line asks for --------------------------------------------------------------
@@ -107,13 +107,13 @@ def own_classical(options: dict[str, Any], dtypes: Iterable[str]) -> dict[str, A
 
 def dtypes(options: argparse.Namespace) -> list[str]:
     """Return the dtypes of ``--dtype``, separated by commas; [] means those of each workload."""
-    found = []
-    for name in (options.dtype or "").split(","):
+    rows = []
+    for name in filter(None, map(str.strip, (options.dtype or "").split(","))):
         try:
-            found += [of(name.strip()).name] if name.strip() else []
+            rows.append(of(name).name)
         except TypeError as error:
-            raise ValueError(f"--dtype {name.strip()!r}: {error}") from None
-    return found
+            raise ValueError(f"--dtype {name!r}: {error}") from None
+    return rows
 
 
 def given_shapes(options: argparse.Namespace) -> list[Shape]:
@@ -128,12 +128,12 @@ def given_shapes(options: argparse.Namespace) -> list[Shape]:
 
 def cases(options: argparse.Namespace, usual: str) -> list[Case]:
     """Return the cases asked for, each once; those of the workload `usual` if no shape is given."""
-    asked, given = dtypes(options), given_shapes(options)
-    found = [Case("given", shape, x) for shape in given for x in asked or ["float32"]]
-    for name in options.workload or ([] if given else [usual]):
+    names, shapes = dtypes(options), given_shapes(options)
+    chosen = [Case("given", shape, x) for shape in shapes for x in names or [FLOAT32.name]]
+    for name in options.workload or ([] if shapes else [usual]):
         workload = workloads.WORKLOADS[name]
-        found += [Case(name, y, x) for x in asked or workload.dtypes for y in workload.shapes]
-    return list(dict.fromkeys(found))
+        chosen += [Case(name, y, x) for x in names or workload.dtypes for y in workload.shapes]
+    return list(dict.fromkeys(chosen))
 
 
 def that_fit(cases: list[Case], limit: float, results: int) -> list[Case]:

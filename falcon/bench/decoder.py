@@ -51,10 +51,10 @@ def architecture(name: str) -> Architecture:
     """
     file = resources.files(__package__) / "data" / "architectures.json"
     known = json.loads(file.read_text(encoding="utf-8"))
-    found = {model.lower(): sizes for model, sizes in known.items()}.get(name.lower())
-    if found is None:
+    chosen = {model.lower(): sizes for model, sizes in known.items()}.get(name.lower())
+    if chosen is None:
         raise ValueError(f"--prefill knows no model {name!r}; known: {', '.join(known)}")
-    return Architecture(**found)
+    return Architecture(**chosen)
 
 
 class Layer(nn.Module):

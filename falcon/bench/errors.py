@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from falcon._core.dtypes import FLOAT64, LONGDOUBLE, DType, of
@@ -10,32 +12,47 @@ from falcon._core.dtypes import FLOAT64, LONGDOUBLE, DType, of
 _WRONG = 8.0
 
 
-def sampled_rows(shape: tuple[int, ...], dtype: np.dtype, rows: int = 32) -> np.ndarray:
-    """Return the indices of the rows that `sampled_error` compares, evenly spaced over C."""
-    row = of(dtype)
-    rows = 4 if not row.is_exact and _checked_in(row) is LONGDOUBLE else rows
-    return np.unique(np.linspace(0, shape[0] - 1, rows).astype(int))
+class Sample:
+    """Some rows of a product, evenly spaced, to which its results are compared.
 
-
-def exact_rows(a: np.ndarray, b: np.ndarray, index: np.ndarray) -> np.ndarray:
-    """Multiply some rows of A by B in higher precision.
-
-    float16 and float32 (complex64) go to float64 (complex128), all wider ones to long double,
-    which has no BLAS; integers are multiplied as NumPy does, in the type of `product_dtype`.
+    `index`: which rows.
     """
-    row = of(a.dtype)
-    if row.is_exact:
-        kind = product_dtype(a.dtype)
-        return a[index].astype(kind) @ b.astype(kind)
-    wider = _checked_in(row)
-    kind = np.result_type(wider.numpy, a.dtype)  # complex where the operands are
-    if wider.has_blas:
-        return a[index].astype(kind) @ b.astype(kind)
-    exact = np.zeros((len(index), b.shape[1]), kind)
-    step = max(1, 2**22 // max(b.shape[1], 1))  # a slice of B at a time is widened
-    for k in range(0, b.shape[0], step):
-        exact += a[index, k : k + step].astype(kind) @ b[k : k + step].astype(kind)
-    return exact
+
+    def __init__(self, a: np.ndarray, b: np.ndarray, rows: int = 32) -> None:
+        row = of(a.dtype)
+        rows = 4 if not row.is_exact and _checked_in(row) is LONGDOUBLE else rows
+        self.index = np.unique(np.linspace(0, a.shape[0] - 1, rows).astype(int))
+        self._a, self._b = a, b
+
+    @cached_property
+    def exact(self) -> np.ndarray:
+        """These rows of A times B, in higher precision.
+
+        float16 and float32 (complex64) go to float64 (complex128), all wider ones to long double,
+        which has no BLAS; integers are multiplied as NumPy does, in the type of `product_dtype`.
+        """
+        a, b = self._a[self.index], self._b
+        row = of(a.dtype)
+        if row.is_exact:
+            kind = product_dtype(a.dtype)
+            return a.astype(kind) @ b.astype(kind)
+        wider = _checked_in(row)
+        kind = np.result_type(wider.numpy, a.dtype)  # complex where the operands are
+        if wider.has_blas:
+            return a.astype(kind) @ b.astype(kind)
+        exact = np.zeros((len(a), b.shape[1]), kind)
+        step = max(1, 2**22 // max(b.shape[1], 1))  # a slice of B at a time is widened
+        for k in range(0, b.shape[0], step):
+            exact += a[:, k : k + step].astype(kind) @ b[k : k + step].astype(kind)
+        return exact
+
+    def error(self, c: np.ndarray) -> float:
+        """Return the `relative_error` of C in these rows.
+
+        Of integers 0.0 or infinity, as they are right or wrong; of long double, beyond which there
+        is no precision, the difference from NumPy's product.
+        """
+        return relative_error(c[self.index], self.exact)
 
 
 def relative_error(c: np.ndarray, exact: np.ndarray) -> float:
@@ -50,16 +67,6 @@ def product_dtype(dtype: np.dtype) -> np.dtype:
     """Return the type of the results of all libraries: int32 for int8, else the operands' type."""
     row = of(dtype)
     return (row.wide[0] if row.is_exact and row.wide else row).numpy
-
-
-def sampled_error(a: np.ndarray, b: np.ndarray, c: np.ndarray, rows: int = 32) -> float:
-    """RMS error of some rows of ``c`` relative to the RMS of the product, in higher precision.
-
-    Returns 0.0 or infinity for integers, which are right or wrong; for long double, beyond which
-    there is no precision, the difference from NumPy's product.
-    """
-    index = sampled_rows(c.shape, c.dtype, rows)
-    return relative_error(c[index], exact_rows(a, b, index))
 
 
 def _checked_in(row: DType) -> DType:

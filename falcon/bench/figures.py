@@ -86,9 +86,9 @@ def dtypes_of(items: list[dict[str, Any]]) -> list[str]:
     return list(dict.fromkeys(x["dtype"] for x in items))
 
 
-def _peak(found: dict[str, Any], dtype: str) -> float | None:
+def _peak(document: dict[str, Any], dtype: str) -> float | None:
     """Return the measured peak of the fastest instruction set."""
-    rates = [x["gflops"] for x in (found["peak"] or {"gflops": ()})["gflops"]
+    rates = [x["gflops"] for x in (document["peak"] or {"gflops": ()})["gflops"]
              if x["dtype"] == dtype]  # fmt: skip
     return max(rates, default=None)
 
@@ -99,9 +99,9 @@ def _label(x: dict[str, Any]) -> str:
     return f"{x['label']}  {sizes}" if x.get("label") else sizes
 
 
-def rates(found: dict[str, Any]) -> Figure | None:
+def rates(document: dict[str, Any]) -> Figure | None:
     """Effective GFLOP/s against the size of squares, with the measured peak."""
-    squares = [x for x in found["cases"] if x["M"] == x["N"] == x["K"]]
+    squares = [x for x in document["cases"] if x["M"] == x["N"] == x["K"]]
     dtypes = [d for d in dtypes_of(squares) if sum(x["dtype"] == d for x in squares) > 1]
     if not dtypes:
         return None
@@ -116,7 +116,7 @@ def rates(found: dict[str, Any]) -> Figure | None:
                 axis.plot(*zip(*points, strict=True), label=name, linewidth=2.6 if own else 1.3,
                           markersize=7 if own else 5, zorder=4 if own else 3,
                           **_look(name, names))  # fmt: skip
-        peak = _peak(found, dtype)
+        peak = _peak(document, dtype)
         if peak:
             axis.axhline(peak, color="black", linestyle="--", linewidth=1.2,
                          label="measured peak")  # fmt: skip
@@ -130,12 +130,12 @@ def rates(found: dict[str, Any]) -> Figure | None:
     return figure
 
 
-def speedups(found: dict[str, Any]) -> Figure | None:
+def speedups(document: dict[str, Any]) -> Figure | None:
     """Falcon's speed-up over each other side, a panel per dtype and a line per shape."""
     import matplotlib.pyplot as plt
     from matplotlib.lines import Line2D
 
-    cases = found["cases"]
+    cases = document["cases"]
     names = [name for name in side_names(cases) if name != "falcon"]
     if not names:
         return None

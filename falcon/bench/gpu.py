@@ -57,10 +57,10 @@ class OnGpu(Comparison):
         about = get_backend(DEVICE).identity(device.current())
         return {**describe_machine(), "gpu": {**about, **torch, **settings}}
 
-    def asked(self, machine: dict[str, Any]) -> dict[str, Any]:
+    def identity(self, machine: dict[str, Any]) -> dict[str, Any]:
         """Return the GPU, its driver and all versions; the host does not matter."""
         same = {x: machine[x] for x in ("gpu", "python", "numpy")}
-        return {**super().asked(same), "threads": 0}
+        return {**super().identity(same), "threads": 0}
 
     def is_lost(self) -> bool:
         """Whether the device does not answer any more."""

@@ -57,10 +57,13 @@ class OnDask(Comparison):
         if options.memory:
             self.rounds = self.most = 1
 
-    def asked(self, machine: dict[str, Any]) -> dict[str, Any]:
+    def identity(self, machine: dict[str, Any]) -> dict[str, Any]:
         """Return also how the cluster is made."""
         names = ("memory", "workers", "worker_threads", "chunk")
-        return {**super().asked(machine), **{name: getattr(self.options, name) for name in names}}
+        return {
+            **super().identity(machine),
+            **{name: getattr(self.options, name) for name in names},
+        }
 
     @contextmanager
     def sides(self, case: Case, say: Say) -> Iterator[Prepared]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from falcon._core.dtypes import of
 
-from .errors import exact_rows, sampled_rows
+from .errors import Sample
 from .workloads import Shape, operands
 
 # A file system in memory, if there is one; otherwise the system caches ordinary files in memory.
@@ -30,8 +30,8 @@ def shared(shape: Shape, dtype: np.dtype, seed: int) -> Iterator[str]:
     # Windows cannot remove files that are mapped.
     with TemporaryDirectory("", "falcon-bench-", folder, ignore_cleanup_errors=True) as path:
         a, b = operands(shape, dtype, seed)
-        index = sampled_rows((shape.M, shape.N), dtype)
-        for name, x in zip(_NAMES, (a, b, index, exact_rows(a, b, index)), strict=True):
+        sample = Sample(a, b)
+        for name, x in zip(_NAMES, (a, b, sample.index, sample.exact), strict=True):
             np.save(Path(path) / f"{name}.npy", x)
         (Path(path) / "dtype").write_text(of(dtype).name, encoding="utf-8")
         yield path

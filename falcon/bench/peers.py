@@ -1,7 +1,4 @@
-"""Peers: other libraries, each at a stated setting, run in worker processes of their own.
-
-To add one: an adapter and what it says of itself in `adapters`, and a line in `TABLE`.
-"""
+"""Peers: libraries, each at a stated setting, run in worker processes of their own."""
 
 from __future__ import annotations
 
@@ -14,10 +11,11 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from falcon._core import dtypes
-from falcon._core.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT8, of
+from falcon._core.dtypes import FLOAT32, of
+from falcon._core.options import as_variables
 from falcon._core.timing import Side, interleave
 
+from .adapters import LIBRARIES
 from .compare import SideError
 from .operands import shared
 from .workloads import Shape
@@ -30,33 +28,30 @@ _TRIAL_ROUNDS = 3
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """One entry of the table: which adapter, under which environment."""
+    """A library at a stated setting."""
 
     name: str  # the name that is printed
-    adapter: str  # key of `falcon.bench.adapters.ADAPTERS`
-    dtypes: tuple[str, ...]  # names of the types that it multiplies
-    package: str  # what pip installs
+    library: str  # key of `adapters.LIBRARIES`
     best: bool = False  # whether the best OPENBLAS_CORETYPE is found by trying, before it runs
     environment: dict[str, str] = field(default_factory=dict)  # set before the library is loaded
 
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """Names of the types that it multiplies."""
+        return LIBRARIES[self.library].dtypes
 
-_BLAS = tuple(row.name for row in dtypes.TABLE if row.has_blas)
-# Small types for which libraries have products, with wider sums.
-_SMALL = (FLOAT16.name, BFLOAT16.name, INT8.name)
-FALCON = Peer("falcon", "falcon", (*_BLAS, *_SMALL), "falcon-gemm")
+
+FALCON = Peer("falcon", "falcon")
 TABLE = (
-    Peer("numpy", "numpy", _BLAS, "numpy"),
-    Peer("numpy (best kernels)", "numpy", _BLAS, "numpy", best=True),
-    Peer("mkl", "mkl", (*_BLAS, *_SMALL[1:]), "mkl"),
-    Peer("torch", "torch", (*_BLAS, *_SMALL), "torch"),
-    Peer("onednn", "onednn", (FLOAT32.name,), "torch"),
+    Peer("numpy", "numpy"),
+    Peer("numpy (best kernels)", "numpy", best=True),
+    *(Peer(name, name) for name in LIBRARIES if name not in ("falcon", "numpy")),
 )
 
 
-def falcon_peer(name: str, **settings: Any) -> Peer:
-    """Return falcon as a side of a comparison; settings have their names in `falcon.config`."""
-    variables = {f"FALCON_{key.upper()}": str(x) for key, x in settings.items() if x is not None}
-    return replace(FALCON, name=name, environment=variables)
+def falcon_peer(name: str, **options: Any) -> Peer:
+    """Return falcon as a side of a comparison, with some options of `falcon.config`."""
+    return replace(FALCON, name=name, environment=as_variables(options))
 
 
 class Worker:
@@ -69,7 +64,7 @@ class Worker:
         self.peer = peer
         limits = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "falcon.bench.worker", peer.adapter],
+            [sys.executable, "-m", "falcon.bench.worker", peer.library],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
             env={**os.environ, **dict.fromkeys(limits, str(threads)), **peer.environment},
         )  # fmt: skip
@@ -110,22 +105,22 @@ class Worker:
 
 def identify(peer: Peer, dtypes: list[str], threads: int) -> dict[str, Any]:
     """Return a record file's entry of a peer: what it is here, or why it is absent."""
-    found: dict[str, Any] = dict.fromkeys(("absent", "library", "version"), "")
-    found |= {"peer": peer.name, "threads": None, "kernels": {}, "environment": {}, "tried": {}}
+    entry: dict[str, Any] = dict.fromkeys(("absent", "library", "version"), "")
+    entry |= {"peer": peer.name, "threads": None, "kernels": {}, "environment": {}, "tried": {}}
     try:
         for dtype in [x for x in dtypes if x in peer.dtypes] or [FLOAT32.name]:
             rates = coretype_rates(threads, dtype) if peer.best else {}
             best = {"OPENBLAS_CORETYPE": max(rates, key=lambda x: rates[x])} if rates else {}
             environment = {**peer.environment, **best}
             with Worker(replace(peer, environment=environment), threads) as worker:
-                told = worker.ask("describe", dtype=dtype)
-            found["kernels"][dtype] = told.pop("kernel")
-            found["environment"][dtype] = environment
-            found["tried"] |= {dtype: rates} if rates else {}
-            found |= told
+                described = worker.ask("describe", dtype=dtype)
+            entry["kernels"][dtype] = described.pop("kernel")
+            entry["environment"][dtype] = environment
+            entry["tried"] |= {dtype: rates} if rates else {}
+            entry |= described
     except SideError as error:
-        found["absent"] = f"{error}: pip install {peer.package}"
-    return found
+        entry["absent"] = f"{error}: pip install {LIBRARIES[peer.library].package}"
+    return entry
 
 
 def coretype_rates(threads: int, dtype: str) -> dict[str, float]:
@@ -141,5 +136,5 @@ def coretype_rates(threads: int, dtype: str) -> dict[str, float]:
                 worker = workers.enter_context(Worker(peer, threads))
                 worker.ask("prepare", path=path)
                 sides.append(Side(name, worker.seconds))
-        found = interleave(sides, _TRIAL_ROUNDS, most=_TRIAL_ROUNDS)
-    return {x.name: _TRIAL.flops / min(x.seconds) / 1e9 for x in found}
+        records = interleave(sides, _TRIAL_ROUNDS, most=_TRIAL_ROUNDS)
+    return {x.name: _TRIAL.flops / min(x.seconds) / 1e9 for x in records}

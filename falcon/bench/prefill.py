@@ -65,9 +65,9 @@ class Prefill(Comparison):
         torch.set_num_threads(self.threads)
         self._models: dict[tuple[str, str], _Models] = {}
 
-    def asked(self, machine: dict[str, Any]) -> dict[str, Any]:
+    def identity(self, machine: dict[str, Any]) -> dict[str, Any]:
         """Return also how layers are converted."""
-        return {**super().asked(machine), "config": str(self.config), "layers": self.layers}
+        return {**super().identity(machine), "config": str(self.config), "layers": self.layers}
 
     @contextmanager
     def sides(self, case: Case, say: Say) -> Iterator[Prepared]:
@@ -107,8 +107,8 @@ class _Models:
 
         @cache
         def exact() -> Tensor:
-            found = _reference(self.stock, torch.cat([x, x[-1:]]) if step else x)
-            return found[-1:] if step else found
+            states = _reference(self.stock, torch.cat([x, x[-1:]]) if step else x)
+            return states[-1:] if step else states
 
         def side(name: str, model: nn.Module) -> Side:
             def about(seconds: float) -> dict[str, Any]:

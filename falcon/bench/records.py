@@ -40,12 +40,12 @@ def read(path: str | Path) -> dict[str, Any]:
     Raises ValueError: it is no record file, or of another format.
     """
     try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        document = json.loads(Path(path).read_text(encoding="utf-8"))
     except ValueError:
         raise ValueError(f"{path} is not JSON") from None
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ValueError(f"{path} is not a record file of format {FORMAT!r}")
-    return found
+    return document
 
 
 # --- making one ----------------------------------------------------------------------------------

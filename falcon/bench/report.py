@@ -13,10 +13,10 @@ from typing import Any
 from . import tables
 
 
-def write(found: dict[str, Any], folder: Path) -> Path:
+def write(document: dict[str, Any], folder: Path) -> Path:
     """Draw the pictures of a record file (SVG and PNG) and write the page; return its path.
 
-    `found`: a record file's content.
+    `document`: a record file's content.
     `folder`: made if it does not exist.
     Raises ValueError: matplotlib is not installed.
     """
@@ -30,7 +30,7 @@ def write(found: dict[str, Any], folder: Path) -> Path:
     pictures = []
     with style():
         for name, title, text, draw in FIGURES:
-            figure = draw(found)
+            figure = draw(document)
             if figure is None:
                 continue
             drawn = io.BytesIO()
@@ -42,24 +42,24 @@ def write(found: dict[str, Any], folder: Path) -> Path:
             pictures.append(f'<h2>{title}</h2>\n<p>{text}</p>\n<img alt="{title}" '
                             f'src="data:image/svg+xml;base64,{data}">')  # fmt: skip
     path = folder / "index.html"
-    path.write_text(page(found, pictures), encoding="utf-8")
+    path.write_text(page(document, pictures), encoding="utf-8")
     return path
 
 
-def page(found: dict[str, Any], pictures: list[str]) -> str:
+def page(document: dict[str, Any], pictures: list[str]) -> str:
     """Return the page: verdicts, warnings, pictures, and what `bench` prints of the file."""
     file = resources.files(__package__) / "data" / "report.html"
     won = [f"<b>{escape(x.group)}</b>, {x.cases} shapes. Fastest: {escape(x.winner())}."
-           for x in tables.verdicts(found)]  # fmt: skip
-    severe, others = ([escape(x.text) for x in tables.doubts(found) if x.severe == y]
+           for x in tables.verdicts(document)]  # fmt: skip
+    severe, others = ([escape(x.text) for x in tables.doubts(document) if x.severe == y]
                       for y in (True, False))  # fmt: skip
     return Template(file.read_text(encoding="utf-8")).substitute(
-        setting=escape(_setting(found)),
+        setting=escape(_setting(document)),
         verdicts=_paragraphs(won, "verdict"),
         severe=_paragraphs(severe, "severe"),
         warnings=_paragraphs(others, "warning"),
         pictures="\n".join(pictures),
-        tables=escape(tables.text(found)),
+        tables=escape(tables.text(document)),
     )
 
 
@@ -67,9 +67,9 @@ def _paragraphs(texts: list[str], kind: str) -> str:
     return "\n".join(f'<p class="{kind}">{x}</p>' for x in texts)
 
 
-def _setting(found: dict[str, Any]) -> str:
+def _setting(document: dict[str, Any]) -> str:
     """Return on which machine, with which versions and when it was measured."""
-    machine, sessions = found["machine"], found["sessions"]
+    machine, sessions = document["machine"], document["sessions"]
     caches = ", ".join(f"{k} {v // 1024} KiB" for k, v in machine["caches"].items())
     known = [x["falcon"] for x in sessions]
     versions = dict.fromkeys(
@@ -77,7 +77,7 @@ def _setting(found: dict[str, Any]) -> str:
                                     if x["commit"] else "") for x in known)  # fmt: skip
     times = sorted(x["started"][:16].replace("T", " ") for x in sessions)
     return (
-        f"{machine['cpu']}, {found['threads']} threads of {machine['cpus']} CPUs; {caches}; "
+        f"{machine['cpu']}, {document['threads']} threads of {machine['cpus']} CPUs; {caches}; "
         f"{machine['system']}; Python {machine['python']}, NumPy {machine['numpy']}. "
         f"{', '.join(versions)}. Measured {' to '.join(dict.fromkeys((times[0], times[-1])))} UTC "
         f"in {len(sessions)} sessions."

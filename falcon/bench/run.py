@@ -24,7 +24,7 @@ INCOMPLETE = 3
 
 
 class Run:
-    """The results so far, in `found`, which becomes the record file, and on disk.
+    """The results so far, in `document`, which becomes the record file, and on disk.
 
     `path`: the unfinished file, which is rewritten after every case. A file of another run is
     refused. None keeps the results in memory only.
@@ -35,18 +35,19 @@ class Run:
         self.path, self.what = path, what
         self.cut = 0  # cases that the time budget ended before their least number of rounds
         machine = what.machine()
-        # As JSON stores it, to be compared with the request in the file.
-        self._asked = json.loads(json.dumps(what.asked(machine)))
+        # As JSON stores it, to be compared with that in the file.
+        self._identity = json.loads(json.dumps(what.identity(machine)))
         self._failed: list[str] = []
-        self.found = records.empty(machine, what.threads)
+        self.document = records.empty(machine, what.threads)
         if path is None or not path.exists():
             return
         try:
             held = json.loads(path.read_text(encoding="utf-8"))
-            self.found, before, self._failed = held["found"], held["asked"], held["failed"]
+            self.document, self._failed = held["document"], held["failed"]
+            identity = held["identity"]
         except (ValueError, KeyError, TypeError):
             raise ValueError(f"{path} is not a run of falcon bench") from None
-        if before != self._asked:
+        if identity != self._identity:
             raise ValueError(
                 f"{path} was begun with other cases, peers or settings; resume with the same "
                 "arguments, or discard it with --fresh"
@@ -54,7 +55,7 @@ class Run:
 
     def left(self) -> list[Case]:
         """Return the cases that are not measured yet, those that failed last."""
-        done = {x["key"] for x in self.found["cases"]}
+        done = {x["key"] for x in self.document["cases"]}
         left = [x for x in self.what.cases if x.key not in done]
         return sorted(left, key=lambda x: x.key in self._failed)
 
@@ -69,7 +70,7 @@ class Run:
             return True
         bar = tqdm(total=len(left), unit="case", leave=False, disable=not sys.stderr.isatty())
         try:
-            with bar, self.what.session(self.found, bar.set_description):
+            with bar, self.what.session(self.document, bar.set_description):
                 for at, case in enumerate(left):
                     limit = inf
                     if self.path is None:
@@ -77,7 +78,7 @@ class Run:
                     elif at and time.monotonic() > end:
                         return False
                     try:
-                        self.found["cases"].append(self._case(case, limit, bar.set_description))
+                        self.document["cases"].append(self._case(case, limit, bar.set_description))
                     except (MemoryError, RuntimeError) as error:  # of a library, or a device
                         print(f"warning: {case.key} failed: {error}", file=sys.stderr, flush=True)
                         complete = False
@@ -115,7 +116,7 @@ class Run:
             self.cut += time.monotonic() - start > limit
             by_name = {x.name: x for x in measured}
             about = {x.name: x.about(by_name[x.name].median) for x in sides}
-        sessions = [len(self.found["sessions"]) - 1]
+        sessions = [len(self.document["sessions"]) - 1]
         return records.case_entry(
             case, measured, about, sessions=sessions, note=ready.note, failed=ready.failed
         )
@@ -124,7 +125,7 @@ class Run:
         """Replace the file as a whole."""
         if self.path is not None:
             part = self.path.with_name(self.path.name + "~")
-            held = {"asked": self._asked, "found": self.found, "failed": self._failed}
+            held = {"identity": self._identity, "document": self.document, "failed": self._failed}
             part.write_text(json.dumps(held), encoding="utf-8")
             part.replace(self.path)
 
@@ -147,15 +148,15 @@ def run(what: Comparison, options: argparse.Namespace) -> int:
     try:
         complete = kept.measure(budget)
     except KeyboardInterrupt:
-        done = len(kept.found["cases"])
+        done = len(kept.document["cases"])
         print(f"stopped: {done} of {cases} cases are complete", file=sys.stderr)
         if done:
-            _show(kept.found, options)
+            _show(kept.document, options)
         raise
     if output and part and complete:
-        output.write_text(json.dumps(kept.found, indent=1) + "\n", encoding="utf-8")
+        output.write_text(json.dumps(kept.document, indent=1) + "\n", encoding="utf-8")
         part.unlink()
-    status = _show(kept.found, options)
+    status = _show(kept.document, options)
     if kept.cut:
         print(f"{budget:g} s were up (--time-budget): {kept.cut} of {cases} cases have fewer "
               "rounds, and wider intervals", file=sys.stderr)  # fmt: skip
@@ -165,9 +166,9 @@ def run(what: Comparison, options: argparse.Namespace) -> int:
     return status or (0 if complete else INCOMPLETE)
 
 
-def _show(found: dict[str, Any], options: argparse.Namespace) -> int:
+def _show(document: dict[str, Any], options: argparse.Namespace) -> int:
     """Print a record file, or its tables, and warnings; return 1 if a result is wrong."""
-    print(json.dumps(found, indent=1) if options.json else tables.text(found))
-    for doubt in tables.doubts(found):
+    print(json.dumps(document, indent=1) if options.json else tables.text(document))
+    for doubt in tables.doubts(document):
         print(f"warning: {doubt.text}", file=sys.stderr)
-    return int(any(not side["correct"] for x in found["cases"] for side in x["sides"].values()))
+    return int(any(not side["correct"] for x in document["cases"] for side in x["sides"].values()))

@@ -7,11 +7,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import falcon
-from falcon._backends import available_backends
+from falcon._backends import get_backend
 from falcon._core.plan import Candidate
 from falcon._core.text import format_table
+from falcon._front.planner import predicted
 from falcon._front.tune import compare
-from falcon.decision.rates import rates
 from falcon.decision.search import preferred
 from falcon.schemes import Scheme
 from falcon.schemes.loaders import FORMULAS, head_of, text_of
@@ -26,39 +26,32 @@ def shape_of(scheme: Scheme, size: int) -> Shape:
 
 
 def speeds(
-    found: Sequence[Scheme], size: int, rounds: int = 0
+    schemes: Sequence[Scheme], size: int, rounds: int = 0
 ) -> tuple[Shape, list[str], str, str | None]:
     """Predict the speeds of schemes of one format in float32, or measure them in `rounds`.
 
     Returns the shape; the time of falcon's classical path over each scheme's; what "auto" chooses
     among all schemes, and the best of this format, None if it considers none of them.
     """
-    shape = shape_of(found[0], size)
-    backends = available_backends()
-    known = {x.name: x for x in backends}
-    wanted: list[str | Scheme] = ["auto", "classical", *found]
-    auto, classical, *plans = (
+    shape = shape_of(schemes[0], size)
+    wanted: list[str | Scheme] = ["auto", "classical", *schemes]
+    auto, *plans = (
         falcon.plan((shape.M, shape.K), (shape.K, shape.N), "float32", scheme=x) for x in wanted
     )
     if rounds:
-        sides = [Candidate(x.option, ()) for x in (classical, *plans)]
-        first, *others = compare(classical, sides, rounds)
-        told = [str(x.record.over(first.record)) for x in others]
+        classical, *others = compare(plans[0], [Candidate(x.option, ()) for x in plans], rounds)
+        speeds = [str(x.record.over(classical.record)) for x in others]
     else:
-        times = []
-        for plan in (classical, *plans):
-            backend, problem = known[plan.backend.name], plan.problem
-            rated = rates(backend, problem, backends, plan.option.operand)
-            times.append(backend.predicted(problem, plan.option, rated).total)
-        told = [f"{times[0] / x:.3f}" for x in times[1:]]
-    mine = [
+        times = [predicted(x).total for x in plans]
+        speeds = [f"{times[0] / x:.3f}" for x in times[1:]]
+    candidates = [
         x
         for x in auto.candidates
-        if x.allowed and x.option.scheme and x.option.scheme.format == found[0].format
+        if x.allowed and x.option.scheme and x.option.scheme.format == schemes[0].format
     ]
-    policy = known[auto.backend.name].policy(auto.problem)
-    best = preferred(mine, policy).option.label if mine else None
-    return shape, told, auto.option.label, best
+    policy = get_backend(auto.backend.name).policy(auto.problem)
+    best = preferred(candidates, policy).option.label if candidates else None
+    return shape, speeds, auto.option.label, best
 
 
 def verify_files(paths: list[str]) -> int:
@@ -75,7 +68,7 @@ def verify_files(paths: list[str]) -> int:
             if path.lower().endswith(FORMULAS):
                 with suppress(falcon.SchemeError):  # other formats, or `load_all` says why
                     whole = falcon.schemes.check(text_of(head_of(Path(path)), Path(path)))
-            found = (
+            right = (
                 falcon.schemes.load_all(path) if whole is None else [whole.scheme] if whole else []
             )
         except falcon.SchemeError as error:
@@ -90,7 +83,7 @@ def verify_files(paths: list[str]) -> int:
         rows += [
             (Path(path).name, repr(x).split()[-1][:-1], "0", str(x.additions.reduced),
              f"{x.rms_growth:.2f}", "")
-            for x in found
+            for x in right
         ]  # fmt: skip
     print(format_table(rows, left=2))
     return 1 if wrong else 0

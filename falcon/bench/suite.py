@@ -42,23 +42,23 @@ class BesidePeers(Comparison):
         # The identity of every peer.
         self._known: dict[str, dict[str, Any]] = {}
 
-    def asked(self, machine: dict[str, Any]) -> dict[str, Any]:
+    def identity(self, machine: dict[str, Any]) -> dict[str, Any]:
         """Return also the peers and their settings."""
-        return {**super().asked(machine), "sides": [asdict(x) for x in self.peers]}
+        return {**super().identity(machine), "sides": [asdict(x) for x in self.peers]}
 
     @contextmanager
-    def session(self, found: dict[str, Any], say: Say) -> Iterator[None]:
+    def session(self, document: dict[str, Any], say: Say) -> Iterator[None]:
         """Identify every peer, once per run; end all processes."""
-        self._known = {x["peer"]: x for x in found["peers"]}
+        self._known = {x["peer"]: x for x in document["peers"]}
         dtypes = list(dict.fromkeys(case.dtype for case in self.cases))
         try:
             for peer in self.peers:
                 if peer.name not in self._known:
                     say(f"identifying {peer.name}")
                     self._known[peer.name] = identify(peer, dtypes, self.threads)
-                    found["peers"].append(self._known[peer.name])
-            found["peak"] = found["peak"] or peak_entry(self.threads)
-            with super().session(found, say):
+                    document["peers"].append(self._known[peer.name])
+            document["peak"] = document["peak"] or peak_entry(self.threads)
+            with super().session(document, say):
                 yield
         finally:
             for name in [*self._workers]:
@@ -117,6 +117,6 @@ def list_peers(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 def peak_entry(threads: int) -> dict[str, Any]:
     """Measure the micro-kernels alone; return the entry `peak` of the record file."""
-    found = [{"dtype": x.dtype, "isa": x.isa, "gflops": round(x.gflops, 2)}
+    rates = [{"dtype": x.dtype, "isa": x.isa, "gflops": round(x.gflops, 2)}
              for x in peak.measure(threads)]  # fmt: skip
-    return {"threads": threads, "gflops": found}
+    return {"threads": threads, "gflops": rates}

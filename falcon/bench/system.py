@@ -14,7 +14,7 @@ import numpy as np
 import falcon
 from falcon._core.options import thread_count
 from falcon._cpu.backend import cache_bytes
-from falcon._front.info import cpu_model, numpy_held
+from falcon._front.info import cpu_model, numpy_blas, numpy_held
 
 
 def describe_machine() -> dict[str, Any]:
@@ -30,6 +30,7 @@ def describe_machine() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": platform.python_version(),
         "numpy": np.__version__,
+        "numpy_blas": numpy_blas(),
         "numpy_held": numpy_held(),
     }
 
@@ -37,11 +38,11 @@ def describe_machine() -> dict[str, Any]:
 def describe_falcon() -> dict[str, Any]:
     """Return falcon's version and, if it runs from a repository, its commit."""
     folder = Path(falcon.__file__).parent
-    found: dict[str, Any] = {"version": falcon.__version__, "commit": None, "modified": None}
+    about: dict[str, Any] = {"version": falcon.__version__, "commit": None, "modified": None}
     with suppress(OSError, subprocess.CalledProcessError):
-        found["commit"] = _git(folder, "rev-parse", "--short=10", "HEAD")
-        found["modified"] = bool(_git(folder, "status", "--porcelain", "--", "."))
-    return found
+        about["commit"] = _git(folder, "rev-parse", "--short=10", "HEAD")
+        about["modified"] = bool(_git(folder, "status", "--porcelain", "--", "."))
+    return about
 
 
 def _git(folder: Path, *arguments: str) -> str:

@@ -22,12 +22,12 @@ class Doubt:
     severe: bool
 
 
-def doubts(found: dict[str, Any]) -> list[Doubt]:
+def doubts(document: dict[str, Any]) -> list[Doubt]:
     """Return the reasons not to trust a record file."""
-    held = found["machine"].get("numpy_held")
+    held = document["machine"].get("numpy_held")
     said = [Doubt(held, False)] if held else []
     ratios, unknown = 0, []
-    for x in found["cases"]:
+    for x in document["cases"]:
         for name, side in x["sides"].items():
             if not side["correct"]:
                 text = f"WRONG RESULT: {name} on {x['key']}, relative error {side['error']}"
@@ -83,10 +83,10 @@ class Verdict:
         return f"{name}, {1 / mean:.3f} times as fast as falcon"
 
 
-def verdicts(found: dict[str, Any]) -> list[Verdict]:
+def verdicts(document: dict[str, Any]) -> list[Verdict]:
     """Return a verdict per workload and dtype, without falcon's own classical path."""
     groups: dict[str, list[dict[str, Any]]] = {}
-    for x in found["cases"]:
+    for x in document["cases"]:
         groups.setdefault(f"{x['workload']}, {x['dtype']}", []).append(x)
     judged = []
     for group, cases in groups.items():
@@ -96,24 +96,24 @@ def verdicts(found: dict[str, Any]) -> list[Verdict]:
             if not name.startswith(FALCON) and all(name in x["speedups"] for x in cases)
         }
         if means:
-            held = found["machine"].get("numpy_held", "")
+            held = document["machine"].get("numpy_held", "")
             judged.append(Verdict(group, len(cases), means, held))
     return judged
 
 
-def text(found: dict[str, Any]) -> str:
+def text(document: dict[str, Any]) -> str:
     """Return what `bench` prints of a record file."""
-    machine = found["machine"]
-    parts = [f"{machine['cpu']}, {found['threads']} threads"]
+    machine = document["machine"]
+    parts = [f"{machine['cpu']}, {document['threads']} threads"]
     if "gpu" in machine:
         parts = [", ".join(" ".join(x) for x in machine["gpu"].items())]
     elif "numpy_blas" in machine:
         parts[0] += f"; numpy {machine['numpy']} with {machine['numpy_blas']}"
-    if found["peers"]:
-        parts.append(format_peers(found["peers"]))
-    if found["cases"]:
-        parts.append(format_cases(found["cases"]))
-    won = [f"fastest, {verdict.group}: {verdict.winner()}" for verdict in verdicts(found)]
+    if document["peers"]:
+        parts.append(format_peers(document["peers"]))
+    if document["cases"]:
+        parts.append(format_cases(document["cases"]))
+    won = [f"fastest, {verdict.group}: {verdict.winner()}" for verdict in verdicts(document)]
     return "\n\n".join([*parts, *(["\n".join(won)] if won else [])])
 
 
@@ -188,11 +188,11 @@ def _fastest_library(case: dict[str, Any]) -> str:
     return min(medians, key=lambda x: medians[x], default="")
 
 
-def format_peers(found: Sequence[dict[str, Any]]) -> str:
+def format_peers(peers: Sequence[dict[str, Any]]) -> str:
     """Return the table of peers, and a line of those that are absent with how to install them."""
     rows = [("peer", "library", "version", "threads", "kernels")]
-    absent = "; ".join(f"{x['peer']} ({x['absent']})" for x in found if x["absent"])
-    for x in found:
+    absent = "; ".join(f"{x['peer']} ({x['absent']})" for x in peers if x["absent"])
+    for x in peers:
         if not x["absent"]:
             kernels = f"{by_dtype(x['kernels'])}  {format_settings(x['environment'])}".rstrip()
             rows.append((x["peer"], x["library"], x["version"], str(x["threads"] or "?"), kernels))

@@ -1,4 +1,4 @@
-"""A peer library in a process of its own: ``python -m falcon.bench.worker ADAPTER``.
+"""A peer library in a process of its own: ``python -m falcon.bench.worker LIBRARY``.
 
 The environment that chooses a library's kernels (OPENBLAS_CORETYPE, MKL_*, OMP_*) must be set
 before it is loaded, so every peer runs in a fresh process. Requests and replies are lines of
@@ -19,7 +19,7 @@ import falcon
 from falcon._core.dtypes import of
 from falcon._core.timing import timed
 
-from .adapters import ADAPTERS, Job, about
+from .adapters import LIBRARIES, Job
 from .errors import product_dtype, relative_error
 from .operands import mapped
 from .records import FALCON, plan_entry
@@ -42,7 +42,7 @@ class Server:
         self.job = self.out = None  # frees the last operands
         a, b, index, exact = mapped(path)
         self.out = np.empty((a.shape[0], b.shape[1]), product_dtype(a.dtype))
-        self.job = ADAPTERS[self.name](a, b, self.out)
+        self.job = LIBRARIES[self.name].job(a, b, self.out)
         reply: dict[str, Any] = {}
         if self.name == FALCON:
             reply["plan"] = plan_entry(falcon.plan(a, b, self.out.dtype))
@@ -65,17 +65,18 @@ class Server:
 
     def describe(self, dtype: str) -> dict[str, Any]:
         """Multiply once; return what the library tells of itself."""
-        a, b = operands(_DESCRIBED, of(dtype).numpy, seed=0)
+        row = of(dtype)
+        a, b = operands(_DESCRIBED, row.numpy, seed=0)
         out = np.empty((_DESCRIBED.M, _DESCRIBED.N), product_dtype(a.dtype))
-        ADAPTERS[self.name](a, b, out).run()
-        return about(self.name, dtype)
+        LIBRARIES[self.name].job(a, b, out).run()
+        return LIBRARIES[self.name].describe(row)
 
 
 def _bytes_of(field: str) -> int | None:
     """Return a size of this process; None unless Linux tells it."""
     with suppress(OSError), open("/proc/self/status", encoding="ascii", errors="replace") as file:
-        found = re.search(rf"^{field}:\s*(\d+) kB", file.read(), re.MULTILINE)
-        return int(found[1]) * 1024 if found else None
+        line = re.search(rf"^{field}:\s*(\d+) kB", file.read(), re.MULTILINE)
+        return int(line[1]) * 1024 if line else None
     return None
 
 

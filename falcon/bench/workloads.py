@@ -98,12 +98,12 @@ def layers(names: Sequence[str], tokens: int) -> list[Shape]:
 
 
 def _workloads() -> dict[str, Workload]:
-    found = {}
+    workloads = {}
     for name, x in _data()["workloads"].items():
         shapes = [Shape(*sizes) for sizes in x.get("shapes", ())]
         shapes += layers(x.get("models", ()), x.get("tokens", 0))
-        found[name] = Workload(shapes, x["dtypes"])
-    return found
+        workloads[name] = Workload(shapes, x["dtypes"])
+    return workloads
 
 
 WORKLOADS = _workloads()

@@ -20,7 +20,7 @@ from falcon._front.validate import number, scalar
 
 from .graph import tasks_of
 from .grid import is_foreign, matrices, operands
-from .plan import GridPlan, decided
+from .plan import GridPlan, plan_product
 from .work import Work
 
 
@@ -90,7 +90,7 @@ def matmul(
     if counted or dtype is not None:
         dtype = np.int32 if counted else dtype
         x, y = (v.astype(np.uint8, casting="safe") if v.dtype == bool else v for v in (x, y))
-    plan = decided("matmul", x, y, None, dtype, reread, options)
+    plan = plan_product("matmul", x, y, None, dtype, reread, options)
     made = _array("matmul", plan, x, y, None, 1, 0, options)
     return made != 0 if counted else made
 
@@ -148,7 +148,7 @@ def gemm(
             raise ValueError(f"c has shape {c.shape}; expected {(a.shape[0], b.shape[1])}")
         if c.chunks != wanted:
             raise ValueError(f"c has chunks {c.chunks}; expected c.rechunk({wanted})")
-    plan = decided("gemm", a, b, c, dtype, reread, options)
+    plan = plan_product("gemm", a, b, c, dtype, reread, options)
     kind = plan.result.numpy
     alpha, beta = scalar("alpha", alpha, kind), scalar("beta", beta, kind)
     return _array("gemm", plan, a, b, c, alpha, beta, options)
@@ -167,16 +167,14 @@ def _array(
     vectors = tuple(axis for axis, v in ((-2, x), (-1, y)) if v.ndim == 1)
     x, y = x[None] if -2 in vectors else x, y[:, None] if -1 in vectors else y
     given = tuple(sorted((k, str(v)) for k, v in options.items()))
-    # The same key stands for the same bits: what was decided is part of it.
-    about = given, plan.products, plan.runs, plan.reread, pickle.dumps(plan.chunk)
-    name = f"falcon-{function}-{tokenize(x, y, c, alpha, beta, str(plan.result), about)}"
+    name = f"falcon-{function}-{tokenize(x, y, c, alpha, beta, given, plan)}"
     key = f"{name}-plan"
-    tasks, products = tasks_of(name, key, plan, x, y, c, beta)
+    tasks = tasks_of(name, key, plan, x, y, c, beta)
     kind, how, row = plan.result.numpy, dict(options), plan.operand
     kinds = () if row is None else (row.left.numpy, row.right.numpy, kind)
     if kinds:
         how.update(dtype=kind, threads=plan.cluster.threads, arithmetic=plan.options.arithmetic)
-    tasks[key] = Work(pickle.dumps(plan.plans(products)), kind, alpha, options=how, kinds=kinds)
+    tasks[key] = Work(pickle.dumps(plan.plans()), kind, alpha, options=how, kinds=kinds)
     needed = [v for v in (x, y) if not plan.reread] + ([] if c is None else [c])
     layers = HighLevelGraph.from_collections(name, tasks, dependencies=needed)
     like = (x if type(x._meta) is not np.ndarray else y)._meta

@@ -36,7 +36,7 @@ class Cluster:
 _known: WeakKeyDictionary[Any, tuple[frozenset, Cluster]] = WeakKeyDictionary()
 
 
-def current(threads: int | None) -> Cluster:
+def current_cluster(threads: int | None) -> Cluster:
     """Return the cluster on which arrays would be computed now.
 
     `threads`: of falcon in each task; None: all CPUs of a machine, shared by the tasks that run

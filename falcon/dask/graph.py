@@ -26,42 +26,41 @@ _FAN_IN = 8
 _MOST_TASKS, _MOST_BYTES = 16, 2**20  # that make a chunk, and of arrays in them
 
 
+def part_name(name: str) -> str:
+    """Return the name of the tasks that make parts of the chunks of an array."""
+    return f"{name}-part"
+
+
 def tasks_of(
     name: str, work: str, plan: GridPlan, x: Any, y: Any, c: Any, beta: Any
-) -> tuple[dict[Any, Any], set[tuple]]:
-    """Return the tasks of ``alpha x y + beta c``, and which products of chunks they run.
+) -> dict[Any, Any]:
+    """Return the tasks of ``alpha x y + beta c``.
 
-    A product of chunks is (M, N, K, whether it is added to something). `name` is that of the
-    result, `work` the key of the `Work`; c is None, or cut as the result.
+    `name` is that of the result, `work` the key of the `Work`; c is None, or cut as the result.
     """
     grid, of_x, of_y = plan.grid, _chunks("x", x, plan.reread), _chunks("y", y, plan.reread)
     tasks: dict[Any, Any] = {}
-    products = set()
-    steps = [grid.K[at : at + plan.products] for at in range(0, len(grid.K), plan.products)]
-    ends = [len(steps) * r // plan.runs for r in range(plan.runs + 1)]
-    for batch, i, j, index in grid.places():
-        parts = []
-        for r in range(plan.runs):
-            added, factor = (None, 1) if c is None or r > 0 else ((c.name, *index), beta)
-            for at in range(ends[r], ends[r + 1]):
-                is_last = len(steps) == at + 1 and plan.runs == 1
-                key = (name, *index) if is_last else (f"{name}-part", *index, at)
-                cuts = tuple(grid.cuts(batch, i, j, k) for k in steps[at])
+    last = sum(map(len, plan.steps)) - 1 if plan.runs == 1 else None
+    for block in grid.blocks():
+        ends: list[Any] = []  # the keys of the last tasks of runs
+        at = 0
+        for run, steps in enumerate(plan.steps):
+            added, factor = (None, 1) if c is None or run > 0 else ((c.name, *block.at), beta)
+            for pieces in steps:
+                part = (part_name(name), *block.at, at)
+                key = (name, *block.at) if at == last else part
+                cuts = tuple(grid.cuts(block, k) for k in pieces)
                 given = [of_x[v.chunk] for v, _ in cuts], [of_y[w.chunk] for _, w in cuts]
-                step = Step(cuts, grid.folds, factor)
-                tasks[key] = (step, work, added, *given)
-                for l, k in enumerate(steps[at]):
-                    is_added = added is not None or l > 0
-                    products.add((grid.rows(batch, i), grid.y[-1][j], k.size, is_added))
-                added, factor = key, 1
-            parts.append(key)
-        while len(parts) > 1:
-            count = -(-len(parts) // _FAN_IN)
-            sums = [(f"{name}-sum", *index, len(tasks) + at) for at in range(count)]
-            sums = sums if count > 1 else [(name, *index)]
-            tasks.update((key, (total, parts[at::count])) for at, key in enumerate(sums))
-            parts = sums
-    return tasks, products
+                tasks[key] = (Step(cuts, grid.folds, factor), work, added, *given)
+                added, factor, at = key, 1, at + 1
+            ends.append(added)
+        while len(ends) > 1:
+            count = -(-len(ends) // _FAN_IN)
+            sums = [(f"{name}-sum", *block.at, len(tasks) + at) for at in range(count)]
+            sums = sums if count > 1 else [(name, *block.at)]
+            tasks.update((key, (total, ends[at::count])) for at, key in enumerate(sums))
+            ends = sums
+    return tasks
 
 
 def _chunks(name: str, x: Any, reread: bool) -> dict[tuple, Any]:
@@ -74,7 +73,7 @@ def _chunks(name: str, x: Any, reread: bool) -> dict[tuple, Any]:
     if not reread:
         return {key[1:]: key for key in keys}
     graph = convert_legacy_graph(dict(x.__dask_optimize__(x.__dask_graph__(), keys)))
-    found = {}
+    calls = {}
     for key in keys:
         part: dict[Any, Any] = {}
         missing = [key]
@@ -90,5 +89,5 @@ def _chunks(name: str, x: Any, reread: bool) -> dict[tuple, Any]:
                 f"the graph; expected arrays that are read from files: store {name} first, for "
                 "example by dask.array.to_zarr"
             )
-        found[key[1:]] = partial(get_sync, part, key)
-    return found
+        calls[key[1:]] = partial(get_sync, part, key)
+    return calls

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, product
+from itertools import accumulate
 from math import isnan, prod
 from typing import Any, NamedTuple
 
@@ -44,6 +44,15 @@ class Cut(NamedTuple):
         return cls(chunk, part, tuple(of[at] for of, at in zip(chunks, chunk, strict=True)))
 
 
+class Block(NamedTuple):
+    """A chunk of the product."""
+
+    at: tuple[int, ...]  # which one; batch axes first
+    batch: tuple[Piece, ...]
+    i: int  # which chunk of x's rows
+    j: int  # which chunk of y's columns
+
+
 def operands(**named: Any) -> list[Any]:
     """Return Dask arrays; a NumPy array, or a list of numbers, becomes a single chunk."""
     for name, x in named.items():
@@ -55,11 +64,11 @@ def operands(**named: Any) -> list[Any]:
 
 def matrices(**named: Any) -> list[Any]:
     """Return Dask arrays; raises ValueError for those that are no matrices."""
-    found = operands(**named)
-    for name, x in zip(named, found, strict=True):
+    arrays = operands(**named)
+    for name, x in zip(named, arrays, strict=True):
         if x.ndim != 2:
             raise ValueError(f"{name} has shape {x.shape}; expected a matrix")
-    return found
+    return arrays
 
 
 def is_foreign(x: Any) -> bool:
@@ -77,15 +86,15 @@ def pieces(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[Piece, ...]:
         if sum(right) == 1:
             return tuple(Piece(size, at, 0, _WHOLE, _WHOLE) for at, size in enumerate(left))
         return tuple(Piece(size, 0, at, _WHOLE, _WHOLE) for at, size in enumerate(right))
-    found, start = [], 0
+    refined, start = [], 0
     ends = [list(accumulate(sizes)) for sizes in (left, right)]
     for end in sorted({*ends[0], *ends[1]} - {0}):
         at_x, at_y = (bisect_left(side, end) for side in ends)
         before = ends[0][at_x] - left[at_x], ends[1][at_y] - right[at_y]
         of_x, of_y = (slice(start - first, end - first) for first in before)
-        found.append(Piece(end - start, at_x, at_y, of_x, of_y))
+        refined.append(Piece(end - start, at_x, at_y, of_x, of_y))
         start = end
-    return tuple(found)
+    return tuple(refined)
 
 
 def check_known(x: Any, y: Any, sizes: Sequence[tuple[float, ...]]) -> None:
@@ -145,25 +154,33 @@ class Grid:
         """Chunks of the product, as a Dask array's."""
         return (*(tuple(p.size for p in axis) for axis in self.batch), self.x[-2], self.y[-1])
 
-    def places(self) -> Iterator[tuple[tuple[Piece, ...], int, int, tuple[int, ...]]]:
-        """Yield for each chunk of the product its batch, row, column and index."""
-        M, N, _ = self.counts
-        for at in product(*(range(len(axis)) for axis in self.batch)):
-            batch = tuple(axis[i] for axis, i in zip(self.batch, at, strict=True))
-            for i, j in product(range(M), range(N)):
-                yield batch, i, j, (*at, i, j)
-
-    def cuts(self, batch: tuple[Piece, ...], i: int, j: int, k: Piece) -> tuple[Cut, Cut]:
-        """Return the parts of x and y that are multiplied for a chunk of the product."""
-        left = [*((p.left, p.of_left) for p in batch), (i, _WHOLE), (k.left, k.of_left)]
-        right = [*((p.right, p.of_right) for p in batch), (k.right, k.of_right), (j, _WHOLE)]
-        return Cut.of(self.x, left), Cut.of(self.y, right)
-
     @property
     def folds(self) -> bool:
         """Whether all rows of x's chunks, batch axes included, are multiplied by one matrix."""
         return len(self.x) > 2 and len(self.y) == 2
 
-    def rows(self, batch: tuple[Piece, ...], i: int) -> int:
-        """Return the rows of the product of two chunks."""
-        return self.x[-2][i] * (prod(p.size for p in batch) if self.folds else 1)
+    @property
+    def rows(self) -> set[int]:
+        """Sizes M of the products of two chunks."""
+        sizes = set(self.x[-2])
+        for axis in self.batch if self.folds else ():
+            sizes = {size * piece.size for size in sizes for piece in axis}
+        return sizes
+
+    @property
+    def largest(self) -> tuple[int, int, int]:
+        """M, N, K of the largest product of two chunks."""
+        return max(self.rows), max(self.y[-1]), max(k.size for k in self.K)
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield the chunks of the product."""
+        for at in np.ndindex(*map(len, self.chunks)):
+            batch = tuple(axis[index] for axis, index in zip(self.batch, at[:-2], strict=True))
+            yield Block(at, batch, *at[-2:])
+
+    def cuts(self, block: Block, k: Piece) -> tuple[Cut, Cut]:
+        """Return the parts of x and y that are multiplied for a chunk of the product."""
+        left = [*((p.left, p.of_left) for p in block.batch), (block.i, _WHOLE), (k.left, k.of_left)]
+        right = [*((p.right, p.of_right) for p in block.batch), (k.right, k.of_right),
+                 (block.j, _WHOLE)]  # fmt: skip
+        return Cut.of(self.x, left), Cut.of(self.y, right)

@@ -11,7 +11,8 @@ import dask
 import numpy as np
 from dask._task_spec import convert_legacy_graph
 
-from .cluster import Cluster, client, current
+from .cluster import Cluster, client, current_cluster
+from .graph import part_name
 from .grid import Grid, matrices
 
 # The worker that holds each chunk of x, and of y; None where it is not known.
@@ -56,7 +57,7 @@ def placed(x: Any, y: Any, c: Any) -> Iterator[float]:
     ...     c = c.persist(scheduler="synchronous")
     """
     x, y = matrices(x=x, y=y)
-    grid, on = Grid.of(x, y), current(None)
+    grid, on = Grid.of(x, y), current_cluster(None)
     M, N, K = grid.counts
     if len(on.addresses) < 2 or len(on.addresses) > M * N:
         yield 0.0
@@ -65,20 +66,20 @@ def placed(x: Any, y: Any, c: Any) -> Iterator[float]:
     held = (holders(x, on), holders(y, on)) if alike else (None, None)
     chunk = x.nbytes / (M * K), y.nbytes / (K * N)
     goes, moved = places(grid.counts, chunk, len(on.addresses), held)
-    sent = _Sent(c.name, np.array(on.addresses)[goes].tolist())
-    with dask.annotate(workers=sent, allow_other_workers=True):
+    destinations = _Destinations(c.name, np.array(on.addresses)[goes].tolist())
+    with dask.annotate(workers=destinations, allow_other_workers=True):
         yield moved
 
 
 @dataclass(frozen=True)
-class _Sent:
+class _Destinations:
     """The worker that a task is sent to, by its key; none for tasks of others."""
 
     name: str
     goes: list[list[str]]
 
     def __call__(self, key: Any) -> tuple[str, ...]:
-        if isinstance(key, tuple) and key[0] in (self.name, f"{self.name}-part"):
+        if isinstance(key, tuple) and key[0] in (self.name, part_name(self.name)):
             return (self.goes[key[1]][key[2]],)
         return ()
 
@@ -88,20 +89,20 @@ def holders(x: Any, on: Cluster) -> np.ndarray | None:
 
     None where it is not known of all.
     """
-    asked = client()
-    if asked is None or asked.asynchronous or not (held := asked.futures_of(x)):
+    known = client()
+    if known is None or known.asynchronous or not (held := known.futures_of(x)):
         return None
-    told = asked.who_has(held)
+    where = known.who_has(held)
     graph = convert_legacy_graph(dict(x.__dask_graph__()))
-    found = np.empty(x.numblocks, int)
-    for at in np.ndindex(found.shape):
+    workers = np.empty(x.numblocks, int)
+    for at in np.ndindex(workers.shape):
         key = (x.name, *at)
-        while key not in told and len(before := graph[key].dependencies) == 1:
+        while key not in where and len(before := graph[key].dependencies) == 1:
             (key,) = before  # for example x.T of a persisted x: it is transposed where it lies
-        if not told.get(key) or told[key][0] not in on.addresses:
+        if not where.get(key) or where[key][0] not in on.addresses:
             return None
-        found[at] = on.addresses.index(told[key][0])
-    return found
+        workers[at] = on.addresses.index(where[key][0])
+    return workers
 
 
 def places(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import pickle
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain, pairwise, product
 from math import ceil, isnan, prod
 from typing import Any, Unpack
 
@@ -21,8 +24,8 @@ from falcon._front.families.numpy import NUMPY
 from falcon._front.planner import plan_for, predicted, requested
 from falcon._gpu.where import is_on_gpu
 
-from .cluster import Cluster, current
-from .grid import Grid, is_foreign, operands
+from .cluster import Cluster, current_cluster
+from .grid import Grid, Piece, is_foreign, operands
 
 _LEAST_CHUNK = 1024  # lines; below, tasks cost as much as products
 _SHARE = 0.6  # of the memory, at which workers of distributed begin to write chunks to disk
@@ -70,6 +73,7 @@ class GridPlan:
     products: int
     runs: int
     reread: bool  # tasks make, or read, the chunks of x and y themselves
+    adds_c: bool  # ``beta c`` is added to the product
     advice: tuple[str, ...]
 
     @property
@@ -77,13 +81,38 @@ class GridPlan:
         """Predicted RMS error relative to the classical algorithm."""
         return 1.0 if self.chunk is None else self.chunk.growth
 
-    def plans(self, products: Iterable[tuple]) -> dict[tuple, Plan]:
-        """Plan products of chunks, (M, N, K, whether it is added), whose sizes are known."""
-        if self.chunk is None or self.operand is None:
+    @cached_property
+    def steps(self) -> list[list[tuple[Piece, ...]]]:
+        """Per run the tasks of a chunk of the result, per task the pieces of K that it adds up."""
+        K, ends = self.grid.K, range(self.runs + 1)
+        tasks = [K[at : at + self.products] for at in range(0, len(K), self.products)]
+        return [tasks[a:b] for a, b in pairwise(len(tasks) * at // self.runs for at in ends)]
+
+    def plans(self) -> dict[tuple, Plan]:
+        """Plan all products of two chunks, by (M, N, K, whether it is added to something)."""
+        if self.chunk is None:
             return {}
-        how = self.operand, self.result, self.options, self.cluster.threads
-        known = [x for x in products if 0 not in x[:3] and not isnan(prod(x[:3]))]
-        return {x: _planned(x, *how) for x in known}
+        along_k = {
+            (k.size, at > 0 or (run == 0 and self.adds_c))
+            for run, steps in enumerate(self.steps)
+            for at, k in enumerate(chain(*steps))
+        }
+        keys = product(self.grid.rows, set(self.grid.y[-1]), along_k)
+        return {(M, N, *k): self.planned(M, N, *k) for M, N, k in keys if M and N and k[0]}
+
+    def planned(self, M: int, N: int, K: int, added: bool) -> Plan:
+        """Plan a product of two chunks by the speeds of this machine, with the workers' threads."""
+        assert self.operand is not None
+        problem = Problem.of(
+            (M, N, K), self.operand, self.options, result=self.result,
+            buffered=added, out_overlaps_c=added, a_strided=True, b_strided=True,
+        )  # fmt: skip
+        return plan_for(replace(problem, threads=self.cluster.threads), self.options)
+
+    def __dask_tokenize__(self) -> tuple:
+        """Return what is decided: the same key of a task stands for the same bits."""
+        chunk = pickle.dumps(self.chunk)
+        return self.products, self.runs, self.reread, str(self.result), chunk
 
     def __repr__(self) -> str:
         return f"<GridPlan of {' x '.join(map(str, self.grid.counts))} chunks>"
@@ -105,7 +134,7 @@ class GridPlan:
         """Return the grid, the workers, the tasks, and below them the product of two chunks."""
         (M, N, K), counts, on = self.grid.sizes, self.grid.counts, self.cluster
         batches = prod(map(len, self.grid.batch))
-        tasks = self.grid.outputs * ceil(counts[2] / self.products)
+        tasks = self.grid.outputs * sum(map(len, self.steps))
         lines = [
             f"{M} x {K} @ {K} x {N} {self.result}, chunk by chunk",
             f"  chunks     {counts[0]} x {counts[1]}, {counts[2]} along K"
@@ -156,10 +185,10 @@ def plan(
     2.0
     """
     x, y = operands(x=x, y=y)
-    return decided("plan", x, y, None, dtype, reread, options)
+    return plan_product("plan", x, y, None, dtype, reread, options)
 
 
-def decided(
+def plan_product(
     function: str, x: Any, y: Any, c: Any, dtype: Any, reread: bool, keywords: Any
 ) -> GridPlan:
     """Plan ``x y + c``; parameters as for `falcon.dask.gemm`."""
@@ -167,19 +196,17 @@ def decided(
     options = requested(function, KEYWORDS, keywords)
     if options.check == "verify":
         raise ValueError("check='verify' needs whole matrices; use falcon.dask.verify(x, y, c)")
-    on = current(options.threads)
+    on = current_cluster(options.threads)
     if len(on.kernels) > 1 and options.arithmetic == "auto":
         options = replace(options, arithmetic="native")  # what all workers can run
     operand, result = _types(x, y, c, dtype, options)
     products, runs = _tasks(grid, x, y, result, on, reread)
-    largest = tuple(max(axis, key=lambda p: p.size) for axis in grid.batch)
-    rows = max(grid.rows(largest, i) for i in range(len(grid.x[-2])))
-    biggest = rows, max(grid.y[-1]), max(p.size for p in grid.K)
-    chunk = None
-    if operand is not None and 0 not in biggest and not isnan(prod(biggest)):
-        options, chunk = _frugal((*biggest, False), operand, result, options, on, reread)
     advice = tuple(_advice(grid, x, y, on, reread))
-    return GridPlan(grid, operand, result, options, on, chunk, products, runs, reread, advice)
+    made = GridPlan(grid, operand, result, options, on, None, products, runs, reread,
+                    c is not None, advice)  # fmt: skip
+    largest = grid.largest
+    is_known = operand is not None and 0 not in largest and not isnan(prod(largest))
+    return _frugal(made) if is_known else made
 
 
 def _types(x: Any, y: Any, c: Any, dtype: Any, options: Options) -> tuple[DType | None, DType]:
@@ -210,31 +237,20 @@ def _tasks(grid: Grid, x: Any, y: Any, result: DType, on: Cluster, reread: bool)
     return products, min(runs, ceil(K / products))
 
 
-def _planned(key: tuple, operand: DType, result: DType, options: Options, threads: int) -> Plan:
-    """Plan a product of two chunks by the speeds of this machine, with the workers' threads."""
-    *sizes, added = key
-    problem = Problem.of(
-        (sizes[0], sizes[1], sizes[2]), operand, options,
-        result=result, buffered=added, out_overlaps_c=added, a_strided=True, b_strided=True,
-    )  # fmt: skip
-    return plan_for(replace(problem, threads=threads), options)
-
-
-def _frugal(
-    key: tuple, operand: DType, result: DType, options: Options, on: Cluster, reread: bool
-) -> tuple[Options, Plan]:
-    """Return the plan of least workspace that takes hardly longer, and its options."""
-    about = key, operand, result
-    made = _planned(*about, options, on.threads)
-    limit, most = _LEAST_WORKSPACE, (_MOST_FRUGAL if reread else _FRUGAL) * predicted(made).total
-    while options.workspace_limit is None and limit < made.workspace:
-        less = replace(options, workspace_limit=limit)
-        found = _planned(*about, less, on.threads)
-        is_last = on.room is not None and 2 * limit > on.room * _WORKSPACE
-        if is_last or predicted(found).total <= most:
-            return less, found
+def _frugal(plan: GridPlan) -> GridPlan:
+    """Plan the largest product of two chunks, with least workspace that takes hardly longer."""
+    largest, room = (*plan.grid.largest, False), plan.cluster.room
+    chunk = plan.planned(*largest)
+    most = (_MOST_FRUGAL if plan.reread else _FRUGAL) * predicted(chunk).total
+    limit = _LEAST_WORKSPACE
+    while plan.options.workspace_limit is None and limit < chunk.workspace:
+        less = replace(plan, options=replace(plan.options, workspace_limit=limit))
+        frugal = less.planned(*largest)
+        is_last = room is not None and 2 * limit > room * _WORKSPACE
+        if is_last or predicted(frugal).total <= most:
+            return replace(less, chunk=frugal)
         limit *= 2
-    return options, made
+    return replace(plan, chunk=chunk)
 
 
 def _advice(grid: Grid, x: Any, y: Any, on: Cluster, reread: bool) -> Iterator[str]:

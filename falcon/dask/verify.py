@@ -75,7 +75,7 @@ class _ScaledChunks:
         self, x: Any, kind: np.dtype, kept: np.ndarray | None = None, exponent: int | None = None
     ) -> None:
         self._x, self._kind, self.shape = x, kind, x.shape
-        found = _by_chunk(x, _looked, kept, kind=kind)
+        found = _by_chunk(x, _rows_columns_exponent, kept, kind=kind)
         self.rows = np.concatenate([np.all([v[0] for v in row], axis=0) for row in found])
         columns = zip(*found, strict=True)
         self.columns = np.concatenate([np.all([v[1] for v in some], axis=0) for some in columns])
@@ -98,7 +98,7 @@ class _ScaledChunks:
 
     def _each(self, name: str, *of_columns: np.ndarray) -> list[list[Any]]:
         how = {"kind": self._kind, "exponent": self.exponent}
-        return _by_chunk(self._x, _called, *of_columns, name=name, **how)
+        return _by_chunk(self._x, _call_scaled, *of_columns, name=name, **how)
 
 
 def _by_chunk(x: Any, function: Callable, *of_columns: Any, **how: Any) -> list[list[Any]]:
@@ -114,11 +114,13 @@ def _by_chunk(x: Any, function: Callable, *of_columns: Any, **how: Any) -> list[
     return list(dask.compute(*made))
 
 
-def _looked(x: Any, kept: np.ndarray | None, kind: np.dtype) -> tuple[np.ndarray, np.ndarray, int]:
+def _rows_columns_exponent(
+    x: Any, kept: np.ndarray | None, kind: np.dtype
+) -> tuple[np.ndarray, np.ndarray, int]:
     scaled = Scaled(x, kind, kept)
     return scaled.rows, scaled.columns, scaled.exponent
 
 
-def _called(x: Any, *of_columns: np.ndarray, kind: np.dtype, exponent: int, name: str) -> Any:
+def _call_scaled(x: Any, *of_columns: np.ndarray, kind: np.dtype, exponent: int, name: str) -> Any:
     scaled = Scaled(x, kind, np.ones(x.shape[1], bool), exponent)
     return getattr(scaled, name)(*of_columns)

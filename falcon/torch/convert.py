@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import falcon
-from falcon._core.checks import check_max_growth, check_scheme, check_size
+from falcon._core.options import validated
 from falcon._core.text import format_table
 from falcon._core.timing import Side, interleave
 
@@ -72,11 +72,11 @@ class LinearConfig:
     measure: bool = True
 
     def __post_init__(self) -> None:
-        if check_scheme(self.scheme) not in ("auto", "classical") and isinstance(self.scheme, str):
+        validated({"scheme": self.scheme, "memory_limit": self.memory_limit})
+        if self.scheme not in ("auto", "classical") and isinstance(self.scheme, str):
             falcon.schemes.get(self.scheme)
         if self.max_growth is not None:
-            check_max_growth(self.max_growth)
-        check_size("memory_limit")(self.memory_limit)
+            validated({"max_growth": self.max_growth})
         for name in ("min_m", "rows"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -219,7 +219,7 @@ def convert_(
             chosen[name] = known[key] = _chosen(layer, config)
     rows: dict[str, dict[str, Any]] = {}
     seen: set[tuple] = set()
-    left = check_size("memory_limit")(config.memory_limit)
+    left = validated({"memory_limit": config.memory_limit})["memory_limit"]
     for name in sorted(layers, key=lambda name: -(chosen[name].gain or 0.0)):
         rows[name] = _converted(name, layers[name], chosen[name], left, seen)
         left = None if left is None else left - rows[name]["extra_bytes"]

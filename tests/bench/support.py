@@ -58,9 +58,9 @@ class FakeWorker:
             plan = {"backend": "cpu", "scheme": "strassen", "workspace": 2**20, "growth": 2.0}
             return {"error": 1e-16, "extra_bytes": 2**21,
                     "plan": plan if self.name.startswith("falcon") else None}  # fmt: skip
-        if self.peer.adapter == "mkl":
+        if self.peer.library == "mkl":
             raise SideError(self.name, "not installed")
-        return {"library": self.peer.adapter, "version": "1.0", "threads": 2, "kernel": "wide"}
+        return {"library": self.peer.library, "version": "1.0", "threads": 2, "kernel": "wide"}
 
     def close(self):
         pass
@@ -103,4 +103,4 @@ def whole_run():
         mkl = next(x for x in TABLE if x.name == "mkl")
         kept = Run(None, comparison(dtypes=("float32", "float64"), more=(mkl,)))
         assert kept.measure(float("inf"))
-        return json.loads(json.dumps(kept.found))
+        return json.loads(json.dumps(kept.document))

@@ -8,6 +8,7 @@ import pytest
 from falcon.__main__ import main
 from falcon._cpu.peak import Peak
 from falcon.bench import peers, records, suite
+from falcon.bench.adapters import LIBRARIES
 from falcon.bench.compare import own_classical
 from falcon.bench.run import INCOMPLETE
 from falcon.bench.workloads import WORKLOADS, Shape
@@ -78,7 +79,9 @@ def test_a_wrong_result_is_an_error(capsys, monkeypatch):
 
 @pytest.mark.usefixtures("small")
 def test_list_peers(capsys, monkeypatch):
-    absent = peers.Peer("nobody", "nobody", ("float32",), "nobody")
+    nobody = LIBRARIES["numpy"]  # of which a worker does not know
+    monkeypatch.setitem(LIBRARIES, "nobody", nobody)
+    absent = peers.Peer("nobody", "nobody")
     monkeypatch.setattr(suite, "TABLE", (*peers.TABLE[:1], absent))
     status, out, _ = run(capsys, "bench", "--list-peers")
     assert status == 0

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from falcon import schemes
-from falcon.bench.errors import sampled_error, wrong_beyond
+from falcon.bench.errors import Sample, wrong_beyond
 from falcon.bench.schemes import shape_of
 
 
@@ -18,6 +18,10 @@ def product_of(dtype, M=50, K=40, N=30, noise=0.0):
     c = a.astype(wide) @ b.astype(wide)
     c *= 1 + noise
     return a, b, c.astype(dtype)
+
+
+def sampled_error(a, b, c, rows=32):
+    return Sample(a, b, rows).error(c)
 
 
 @pytest.mark.parametrize(

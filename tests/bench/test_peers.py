@@ -27,7 +27,7 @@ def multiplies_right(peer, row):
     a, b = operands(SHAPE, row.numpy, seed=1)
     out = np.full((SHAPE.M, SHAPE.N), 99, product_dtype(row.numpy))
     a.flags.writeable = b.flags.writeable = False  # as shared operands are
-    job = adapters.ADAPTERS[peer.adapter](a, b, out)
+    job = adapters.LIBRARIES[peer.library].job(a, b, out)
     job.run()
     job.fetch()
     wide = np.int64 if row.is_exact else np.complex128 if row.is_complex else np.float64
@@ -63,10 +63,11 @@ def test_a_worker_that_dies():
     worker.close()
 
 
-def test_absent():
-    peer = peers.Peer("nobody", "nobody", ("float32",), "nobody")
+def test_absent(monkeypatch):
+    monkeypatch.setitem(adapters.LIBRARIES, "nobody", adapters.LIBRARIES["numpy"])
+    peer = peers.Peer("nobody", "nobody")
     found = peers.identify(peer, ["float32"], 1)
-    assert found["absent"] == "nobody: KeyError: 'nobody': pip install nobody"
+    assert found["absent"] == "nobody: KeyError: 'nobody': pip install numpy"
     assert "absent: nobody (" in tables.format_peers([found])
 
 

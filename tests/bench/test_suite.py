@@ -12,7 +12,7 @@ FOREVER = float("inf")
 
 
 def case_of(kept, key="squares 8x8x8 float32"):
-    return next(x for x in kept.found["cases"] if x["key"] == key)
+    return next(x for x in kept.document["cases"] if x["key"] == key)
 
 
 def rounds(kept, key="squares 8x8x8 float32"):
@@ -40,7 +40,7 @@ def test_without_a_file_cases_share_the_time(monkeypatch):
     pretend(monkeypatch, falcon=[1.0], falcon_classical=[1.0], numpy=[1.0])
     kept = Run(None, comparison())
     assert kept.measure(20.0)
-    assert [x["rounds"] for x in kept.found["cases"]] == [2, 1]
+    assert [x["rounds"] for x in kept.document["cases"]] == [2, 1]
     assert kept.cut == 2
 
 
@@ -65,7 +65,7 @@ def test_a_run_goes_on_where_it_stopped(monkeypatch, tmp_path):
     for at, key in enumerate(("squares 8x8x8 float32", "squares 16x16x16 float32")):
         assert len(rounds(kept, key)) == 5
         assert case_of(kept, key)["sessions"] == [at]
-    assert len(kept.found["peers"]) == 3  # libraries are looked at once
+    assert len(kept.document["peers"]) == 3  # libraries are looked at once
     before = path.read_text(encoding="utf-8")
     assert Run(path, what).measure(FOREVER)  # nothing left to do
     assert path.read_text(encoding="utf-8") == before
@@ -118,7 +118,7 @@ def test_the_best_kernels_are_those_of_the_dtype(monkeypatch):
     best = [x["OPENBLAS_CORETYPE"] for name, x in worker.started if name == TABLE[1].name]
     assert best == ["Zen", "Old", "Zen", "Old"]  # described, then timed
     assert [name for name, _ in worker.started].count("falcon") == 3  # described twice, then timed
-    found = kept.found["peers"][2]
+    found = kept.document["peers"][2]
     assert found["tried"]["float64"] == {"Zen": 5.0, "Old": 7.0}
     assert found["environment"]["float64"] == {"OPENBLAS_CORETYPE": "Old"}
     assert set(found["kernels"]) == {"float32", "float64"}

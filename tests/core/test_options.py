@@ -11,7 +11,7 @@ import pytest
 import falcon
 from falcon._core import cpus, keywords, options
 from falcon._core.checks import parse_bytes
-from falcon._core.options import Options, settings, thread_count
+from falcon._core.options import FIELDS, Options, settings, thread_count
 
 VARIABLES = {
     "FALCON_BACKEND": ("numpy", "backend", "numpy"),
@@ -177,10 +177,37 @@ def test_config_documents_every_option():
         assert f"\n    {field.name} : " in falcon.config.__doc__
 
 
-def test_types_of_keywords_are_declared():
-    assert tuple(keywords.CallOptions.__annotations__) == options.KEYWORDS
-    assert tuple(keywords.PlanningOptions.__annotations__) == options.PLANNING
-    assert set(keywords.Settings.__annotations__) == {x.name for x in fields(Options)}
+@pytest.mark.parametrize(
+    ("declared", "names"),
+    [
+        (keywords.CallOptions, options.KEYWORDS),
+        (keywords.PlanningOptions, options.PLANNING),
+        (keywords.PackingOptions, options.PACKING),
+        (keywords.Settings, options.SETTINGS),
+    ],
+)
+def test_the_types_for_editors_are_those_of_the_fields(declared, names):
+    """Type checkers cannot derive them: a type is what the documentation states, or None."""
+    types = declared.__annotations__
+    assert set(types) == set(names)
+    for name in names:
+        option = FIELDS[name]
+        stated = option.metadata["text"].split("\n")[0]
+        kinds = {"str"} if stated.startswith("{") else set(stated.split(" or "))
+        defers = declared is not keywords.Settings and option.default != "auto"
+        kinds |= {"None"} if defers or option.default is None else set()
+        declares = set(types[name].__forward_arg__.replace("Check", "str").split(" | "))
+        assert declares == kinds, name
+
+
+def test_a_flag_and_a_variable_are_read_alike():
+    for name, option in FIELDS.items():
+        text = {"float": "2.5", "bool": "1"}.get(option.type, "3")
+        if name not in ("arithmetic", "check"):
+            value = options.parsed(name, text)
+            variables = options.as_variables({"backend": None, name: value})
+            assert variables == {option.metadata["variable"]: str(value)}
+            assert options.parsed(name, str(value)) == value
 
 
 @pytest.mark.parametrize("function", [falcon.gemm, falcon.matmul, falcon.plan])

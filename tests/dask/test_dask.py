@@ -12,6 +12,7 @@ dask = pytest.importorskip("dask")
 cluster = pytest.importorskip("falcon.dask.cluster")
 place = pytest.importorskip("falcon.dask.place")
 planning = pytest.importorskip("falcon.dask.plan")
+work = pytest.importorskip("falcon.dask.work")
 dasks_own = pytest.importorskip("dask.array.tests.test_routines")
 
 RNG = np.random.default_rng(46)
@@ -193,9 +194,27 @@ def test_plan_explains():
         assert falcon.dask.plan(x, x, threads=3).chunk.threads == 3
 
 
+@pytest.mark.parametrize("num_workers", [1, 30])
+def test_the_products_of_all_tasks_are_planned(num_workers):
+    """And no others: `Step` and `GridPlan.plans` agree on sizes and on what is added to."""
+    x = da.ones((30, 80), chunks=((10, 20), (7, 7, 30, 36)))
+    c, seen = da.ones((30, 30), chunks=((10, 20),) * 2), set()
+    with dask.config.set(num_workers=num_workers, scheduler="threads"):
+        made = falcon.dask.gemm(x, x.T, c, beta=1)
+        plan = planning.plan_product("gemm", x, x.T, c, None, False, {})
+    for task in made.__dask_graph__().layers[made.name].mapping.values():
+        if isinstance(task, tuple) and isinstance(task[0], work.Step):
+            step, _, added, *_ = task
+            for at, (left, right) in enumerate(step.cuts):
+                K = len(range(left.shape[1])[left.part[1]])
+                seen.add((left.shape[0], right.shape[1], K, added is not None or at > 0))
+    assert seen == plan.plans().keys()
+    assert (len(plan.steps) > 1) == (num_workers > 4)
+
+
 def test_advice(monkeypatch):
     on = cluster.Cluster(2, 2, 1, 8 * 2**30, ("avx2",))
-    monkeypatch.setattr(planning, "current", lambda *_, **__: on)
+    monkeypatch.setattr(planning, "current_cluster", lambda *_, **__: on)
     x = da.zeros((40000, 14000), chunks=14000)
     advice = falcon.dask.plan(x.T, x).advice
     assert any("chunks of x take 1.46 GiB: x.rechunk(11520) takes an" in text for text in advice)

@@ -56,7 +56,7 @@ def test_a_run_stops_and_goes_on(capsys, tmp_path, monkeypatch):
         assert status == INCOMPLETE
         assert "the same command resumes it" in err
         assert not path.exists()
-        kept = json.loads(part.read_text())["found"]["cases"]
+        kept = json.loads(part.read_text())["document"]["cases"]
         assert [x["key"] for x in kept] == cases[:done]
         assert out.startswith("device Stand-in, driver 13000, cupy 14.2.0")
         assert references.count((56, 40)) == (done < 3)  # B, once for all sides

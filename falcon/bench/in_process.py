@@ -6,18 +6,18 @@ import argparse
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 import falcon
 from falcon._core.dtypes import of
-from falcon._front.info import numpy_blas
 
 from . import compare
+from .adapters import LIBRARIES
 from .compare import Comparison, Prepared, Say, Side, own_classical
-from .errors import exact_rows, relative_error, sampled_rows
+from .errors import Sample
 from .records import CLASSICAL, FALCON, PACKED, panel_bytes, plan_entry
 from .workloads import Case, operands
 
@@ -38,30 +38,28 @@ class BesideNumpy(Comparison):
     @contextmanager
     def sides(self, case: Case, say: Say) -> Iterator[Prepared]:
         """Yield sides that share operands, each with an output of its own."""
-        shape, dtype = case.shape, of(case.dtype).numpy
-        a, b = operands(shape, dtype, seed=shape.M + shape.N + shape.K)
-        index = sampled_rows((shape.M, shape.N), dtype)
-        exact = cache(partial(exact_rows, a, b, index))
+        shape, row = case.shape, of(case.dtype)
+        a, b = operands(shape, row.numpy, seed=shape.M + shape.N + shape.K)
+        sample = Sample(a, b)
 
-        def side(name: str, call: Any, **about: Any) -> Side:
-            out = np.empty((shape.M, shape.N), dtype)
-            return Side(
-                name, Side.of(name, partial(call, out=out)).time,
-                about=lambda _: {**about, "error": relative_error(out[index], exact())},
-            )  # fmt: skip
+        def side(name: str, library: str, call: Any, **fields: Any) -> Side:
+            out = np.empty((shape.M, shape.N), row.numpy)
+
+            def about(_: float) -> dict[str, Any]:
+                described = LIBRARIES[library].describe(row) | {"threads": self.threads}
+                return {**described, **fields, "error": sample.error(out)}
+
+            return Side(name, Side.of(name, partial(call, out=out)).time, about=about)
 
         def ours(name: str, right: Any, **how: Any) -> Side:
-            return side(
-                name, partial(falcon.gemm, a, right, **how), library="falcon",
-                version=falcon.__version__, plan=plan_entry(falcon.plan(a, right, **how)),
-                extra_bytes=panel_bytes(right),
-            )  # fmt: skip
+            plan = plan_entry(falcon.plan(a, right, **how))
+            call = partial(falcon.gemm, a, right, **how)
+            return side(name, "falcon", call, plan=plan, extra_bytes=panel_bytes(right))
 
         sides = [ours(FALCON, b, **self.settings)]
         if shape.label:
             packed = falcon.pack(b, rows=shape.M, **self.settings)
             sides.append(ours(PACKED, packed, threads=self.settings["threads"]))
         sides.append(ours(CLASSICAL, b, **own_classical(self.settings, [case.dtype])))
-        version = f"{np.__version__} ({numpy_blas()})"
-        sides.append(side("numpy", partial(np.matmul, a, b), library="NumPy", version=version))
+        sides.append(side("numpy", "numpy", partial(np.matmul, a, b)))
         yield Prepared(sides)
