@@ -21,6 +21,7 @@ cdef extern from "falcon_cpu.h" nogil:
     ctypedef struct falcon_op:
         int op, dst, a, b
         double coef
+    enum: FALCON_ACC
     enum: FALCON_OP_ADD
     enum: FALCON_OP_SUB
     enum: FALCON_OP_SCALE

@@ -143,40 +143,40 @@ cdef class Workspace:
         raise TypeError("a Workspace holds no data worth pickling")
 
 
-OPERATIONS = {"add": FALCON_OP_ADD, "sub": FALCON_OP_SUB, "scale": FALCON_OP_SCALE,
-              "store": FALCON_OP_STORE}
+OPERATIONS = {"add": FALCON_OP_ADD, "sub": FALCON_OP_SUB, "scale": FALCON_OP_SCALE}
 
 
 cdef class Scheme:
     """A scheme <m,k,n;R> as the C engine reads it.
 
-    Scheme(m, k, n, R, u, v, w, n_slots, parts=1): u and v are programs (ops, n_temp) where
-    ops is a sequence of (operation, dst, a, b, coef); w a sequence over r of sequences of
-    (slot, source, coef, first, last).  Registers: kernel.h.  parts: 2 for complex matrices, see
-    falcon_cpu.h.
+    Scheme(m, k, n, left, right, updates, parts=1): left and right are the Programs of Combine A and
+    of Combine B, updates the Updates of Combine H (falcon.codegen).  parts: 2 for complex matrices,
+    see falcon_cpu.h.
     """
     cdef falcon_scheme s
     cdef void *memory[5]
 
-    def __cinit__(self, int m, int k, int n, int R, u, v, w, int n_slots, int parts=1):
+    def __cinit__(self, int m, int k, int n, left, right, updates, int parts=1):
         cdef Py_ssize_t r, e = 0, total
+        cdef int R = len(updates.order), n_slots = updates.n_slots
         complete = set()
         memset(&self.s, 0, sizeof(falcon_scheme))
         memset(self.memory, 0, sizeof(self.memory))
         if not (0 < m < 1000 and 0 < k < 1000 and 0 < n < 1000 and 0 < R < 1000000
-                and 0 < n_slots < 10000000 and 0 < parts < 3) or len(w) != R:
-            raise ValueError(f"scheme <{m},{k},{n};{R}> with {len(w)} lists of steps, "
+                and 0 < n_slots < 10000000 and 0 < parts < 3) or len(updates.steps) != R:
+            raise ValueError(f"scheme <{m},{k},{n};{R}> with {len(updates.steps)} lists of steps, "
                              f"{n_slots} slots")
         self.s.m, self.s.k, self.s.n, self.s.R, self.s.n_slots = m, k, n, R, n_slots
         self.s.parts = parts
-        self.fill(&self.s.u, 0, u, parts * m * k, R)
-        self.fill(&self.s.v, 1, v, parts * k * n, R)
-        total = sum([len(t) for t in w])
+        place = {product: position for position, product in enumerate(updates.order)}
+        self.fill(&self.s.u, 0, left, place)
+        self.fill(&self.s.v, 1, right, place)
+        total = sum([len(t) for t in updates.steps])
         cdef int *start = <int *>self.grab(2, (R + 1) * sizeof(int))
         cdef falcon_step *step = <falcon_step *>self.grab(3, total * sizeof(falcon_step))
         start[0] = 0
         for r in range(R):
-            for slot, source, coef, first, last in w[r]:
+            for slot, source, coef, first, last in updates.steps[r]:
                 step[e].slot, step[e].source, step[e].coef = slot, source, coef
                 step[e].flags = (FALCON_FIRST if first else 0) | (FALCON_LAST if last else 0)
                 if parts == 2 and last and slot < 2 * m * n:  # of the first part that is complete
@@ -196,14 +196,37 @@ cdef class Scheme:
             raise MemoryError("a scheme")
         return self.memory[slot]
 
-    cdef int fill(self, falcon_program *p, int slot, program, int n_in, int n_out) except -1:
-        cdef Py_ssize_t i
-        ops, n_temp = program
-        cdef falcon_op *o = <falcon_op *>self.grab(slot, len(ops) * sizeof(falcon_op))
-        p.n_in, p.n_out, p.n_temp, p.n_ops, p.ops = n_in, n_out, n_temp, len(ops), o
-        for i in range(len(ops)):
-            name, o[i].dst, o[i].a, o[i].b, o[i].coef = ops[i]
-            o[i].op = OPERATIONS.get(name, -1)
+    cdef int fill(self, falcon_program *p, int memory, program, place) except -1:
+        """Write a Program as operations; output x becomes output place[x].
+
+        The accumulator never leaves the registers, and no output is read: so the additions of an
+        output run through the accumulator to a store.  One that later sums read is also kept in a
+        temporary.  Slots that do not exist get a number that falcon_scheme_check refuses.
+        """
+        cdef Py_ssize_t at, i = 0
+        cdef int first_output = program.first_output
+        cdef falcon_op *o = <falcon_op *>self.grab(
+            memory, 2 * len(program.instructions) * sizeof(falcon_op))
+        last_write = {x.dst: at for at, x in enumerate(program.instructions)}
+        register = {slot: slot for slot in range(first_output)}
+        register |= {first_output + x: FALCON_ACC for x in range(program.n_outputs)}
+        kept = {slot for x in program.instructions for slot in (x.x, x.y)
+                if slot != x.dst and register.get(slot) == FALCON_ACC}
+        register |= {slot: first_output + at for at, slot in enumerate(sorted(kept))}
+        for at, x in enumerate(program.instructions):
+            dst, a = register.get(x.dst, -2), register.get(x.x, -2)
+            coef, is_scale = x.coefficient, x.op.value == "scale"
+            is_complete = x.dst >= first_output and last_write[x.dst] == at
+            if not (is_scale and is_complete and dst == FALCON_ACC):  # else the store scales
+                o[i].op, o[i].dst, o[i].a, o[i].coef = OPERATIONS[x.op.value], dst, a, coef
+                o[i].b = 0 if is_scale else register.get(x.y, -2)
+                a, coef, i = dst, 1.0, i + 1
+            if is_complete:
+                o[i].op, o[i].a, o[i].b, o[i].coef = FALCON_OP_STORE, a, 0, coef
+                o[i].dst = place.get(x.dst - first_output, -1)
+                i += 1
+        p.n_in, p.n_out, p.ops, p.n_ops = program.n_inputs, program.n_outputs, o, i
+        p.n_temp = program.n_temporaries + len(kept)
         return 0
 
     def __dealloc__(self):

@@ -1,12 +1,10 @@
-"""Convert a scheme to the C engine's form: programs as operations, Combine H as steps."""
+"""The schemes that the C engine runs: each is converted once."""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 from falcon.codegen import combine_a, combine_b, updates
-from falcon.codegen.c_program import engine_ops
 from falcon.schemes import ComplexProduct, ComplexScheme, Scheme
 
 from . import _core
@@ -20,30 +18,12 @@ def engine_scheme(scheme: Scheme | ComplexScheme | None) -> _core.Scheme | None:
     """
     if scheme is None or scheme.rank == 1:
         return None
-    return _core.Scheme(*engine_form(scheme))
+    components = 2 if isinstance(scheme, ComplexScheme) else 1
+    sums = combine_a(scheme), combine_b(scheme), updates(scheme)
+    return _core.Scheme(*scheme.format, *sums, components)
 
 
 @lru_cache(maxsize=1024)
 def complex_scheme(product: ComplexProduct, scheme: Scheme | None) -> ComplexScheme:
     """Return the scheme for complex matrices: always the same object for the same arguments."""
     return ComplexScheme(product, scheme)
-
-
-def engine_form(scheme: Scheme | ComplexScheme) -> tuple[Any, ...]:
-    """Return the arguments of `_core.Scheme` for a scheme."""
-    last = updates(scheme)
-    place = sorted(range(scheme.rank), key=last.order.__getitem__)  # of each product in the order
-    return (
-        scheme.m,
-        scheme.k,
-        scheme.n,
-        scheme.rank,
-        engine_ops(combine_a(scheme), place),
-        engine_ops(combine_b(scheme), place),
-        [
-            [(x.slot, x.source, float(x.coefficient), x.first, x.last) for x in steps]
-            for steps in last.steps
-        ],
-        last.n_slots,
-        2 if isinstance(scheme, ComplexScheme) else 1,
-    )

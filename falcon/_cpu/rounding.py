@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from functools import cache
 from math import inf
-from typing import Any
 
 import numpy as np
 
 from falcon._core.bound import growth_of_rounded_sums
 from falcon._core.dtypes import DType
-from falcon.codegen.c_program import STORE
-from falcon.codegen.program import Op
+from falcon.codegen import combine_a, combine_b, updates
+from falcon.codegen.program import Op, Program
+from falcon.codegen.update import PRODUCT
 from falcon.schemes import Scheme
 
 from . import _core
-from .programs import engine_form
 
 
 @cache
@@ -66,30 +65,26 @@ def largest_sums(scheme: Scheme | None) -> tuple[float, float, float]:
     """
     if scheme is None:
         return 1.0, 1.0, 1.0
-    m, k, n, rank, u, v, steps, n_slots, _ = engine_form(scheme)
-    (of_a, left), (of_b, right) = _largest(u, m * k, rank), _largest(v, k * n, rank)
-    slots, of_c = [0.0] * n_slots, 1.0
-    for r in range(rank):
-        for slot, source, coefficient, first, _ in steps[r]:
-            term = left[r] * right[r] if source < 0 else slots[source]
-            slots[slot] = (0.0 if first else slots[slot]) + abs(coefficient) * term
-            of_c = max(of_c, slots[slot], term)
+    (of_a, left), (of_b, right) = _largest(combine_a(scheme)), _largest(combine_b(scheme))
+    last = updates(scheme)
+    slots, of_c = [0.0] * last.n_slots, 1.0
+    for product, steps in zip(last.order, last.steps, strict=True):
+        for x in steps:
+            term = left[product] * right[product] if x.source == PRODUCT else slots[x.source]
+            slots[x.slot] = (0.0 if x.first else slots[x.slot]) + abs(x.coefficient) * term
+            of_c = max(of_c, slots[x.slot], term)
     return of_a, of_b, of_c
 
 
-def _largest(program: Any, n_inputs: int, rank: int) -> tuple[float, list[float]]:
+def _largest(program: Program) -> tuple[float, list[float]]:
     """Bound what a program forms of inputs of at most 1: everything, and every output."""
-    ops, n_temporaries = program
-    registers, outputs = [1.0] * n_inputs + [0.0] * (n_temporaries + 1), [0.0] * rank
-    most = 1.0
-    for code, to, x, y, coefficient in ops:
-        if code in (STORE, Op.SCALE):
-            found = abs(coefficient) * registers[x]
-        else:
-            found = registers[x] + abs(coefficient) * registers[y]
-        (outputs if code == STORE else registers)[to] = found
-        most = max(most, found)
-    return most, outputs
+    most, sizes = 1.0, [1.0] * program.n_inputs
+    sizes += [0.0] * (program.n_temporaries + program.n_outputs)
+    for x in program.instructions:
+        size = sizes[x.x]
+        sizes[x.dst] = abs(x.coefficient) * size if x.op is Op.SCALE else size + sizes[x.y]
+        most = max(most, sizes[x.dst])
+    return most, sizes[program.first_output :]
 
 
 def rounded_growth(operand: DType, scheme: Scheme | None, isa: str) -> float | None:

@@ -98,12 +98,12 @@ def backends() -> dict[str, str]:
 
 def rates_used() -> dict[str, str]:
     """Return per backend and type where the rates of plans come from."""
-    found, every = {}, available_backends()
+    sources, every = {}, available_backends()
     for operand in (FLOAT32, FLOAT64):
         problem = Problem.of((2048,) * 3, operand, settings())
         for x in every:
-            found[f"{x.name} {operand.name}"] = source(x, problem, every)
-    return found
+            sources[f"{x.name} {operand.name}"] = source(x, problem, every)
+    return sources
 
 
 def warn_of_web_framework(package: Path = _PACKAGE) -> None:

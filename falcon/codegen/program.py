@@ -113,13 +113,13 @@ def build(sums: SharedSums) -> Program:
 class _Builder:
     """Depth-first scheduling of `SharedSums` with slot reuse.
 
-    A temporary that equals an output is computed in the output's slot and read from there. Slots
-    are symbolic while building: ("in", i), ("tmp", slot), ("out", i).
+    A temporary that equals an output is computed in the output's slot and read from there. While
+    building, output i is slot ``~i``: how many temporaries come before it is known at the end.
     """
 
     def __init__(self, sums: SharedSums) -> None:
         self._sums = sums
-        self._place: dict[int, tuple[str, int]] = {x: ("in", x) for x in range(sums.n_inputs)}
+        self._place = {x: x for x in range(sums.n_inputs)}  # of a variable: its slot
         self._uses = Counter(x for row in sums.rows for x, _ in row)
         self._uses.update(x for t in sums.temporaries for x in t[:2])
         self._home = {
@@ -128,10 +128,8 @@ class _Builder:
             if len(row) == 1 and row[0][1] == 1 and row[0][0] >= sums.n_inputs
         }
         self._free: list[int] = []
-        self._slots = 0
-        self._code: list[
-            tuple[Op, tuple[str, int], tuple[str, int], tuple[str, int] | None, Coefficient]
-        ] = []
+        self._end = sums.n_inputs  # of the temporaries
+        self._code: list[tuple[Op, int, int, int | None, Coefficient]] = []
 
     def program(self) -> Program:
         for index, row in enumerate(self._sums.rows):
@@ -139,27 +137,29 @@ class _Builder:
                 self._need(row[0][0])
                 self._release(row[0][0])
             else:
-                self._linear(list(row), ("out", index))
-        n_in, n_out = self._sums.n_inputs, len(self._sums.rows)
-        base = {"in": 0, "tmp": n_in, "out": n_in + self._slots}
-        code = tuple(
-            Instruction(op, base[d[0]] + d[1], base[x[0]] + x[1], base[y[0]] + y[1] if y else -1, c)
-            for op, d, x, y, c in self._code
-        )
-        return Program(n_in, self._slots, n_out, code)
+                self._linear(list(row), ~index)
+        n_inputs, end = self._sums.n_inputs, self._end
 
-    def _need(self, variable: int) -> tuple[str, int]:
-        """Return the slot of a variable, computing it first if necessary."""
+        def final(slot: int) -> int:
+            return slot if slot >= 0 else end + ~slot
+
+        code = tuple(
+            Instruction(op, final(dst), final(x), -1 if y is None else final(y), c)
+            for op, dst, x, y, c in self._code
+        )
+        return Program(n_inputs, end - n_inputs, len(self._sums.rows), code)
+
+    def _need(self, variable: int) -> None:
+        """Compute a variable, if it has no slot yet."""
         if variable not in self._place:
             x, y, ratio = self._sums.temporaries[variable - self._sums.n_inputs]
             self._need(x), self._need(y)
             home = self._home.get(variable)
-            place = ("out", home) if home is not None else ("tmp", self._take())
-            self._linear([(x, 1), (y, ratio)], place)
-            self._place[variable] = place
-        return self._place[variable]
+            slot = self._take() if home is None else ~home
+            self._linear([(x, 1), (y, ratio)], slot)
+            self._place[variable] = slot
 
-    def _linear(self, terms: list[tuple[int, Coefficient]], dst: tuple[str, int]) -> None:
+    def _linear(self, terms: list[tuple[int, Coefficient]], dst: int) -> None:
         """Emit ``dst = sum of coefficient * variable``, first the terms with coefficient 1."""
         terms.sort(key=lambda term: (term[1] != 1, abs(term[1]) != 1))
         for variable, _ in terms:
@@ -177,8 +177,8 @@ class _Builder:
             scratch = None
             if abs(c) != 1:
                 scratch = self._take()
-                self._code.append((Op.SCALE, ("tmp", scratch), place, None, c if c > 0 else -c))
-                place = ("tmp", scratch)
+                self._code.append((Op.SCALE, scratch, place, None, abs(c)))
+                place = scratch
             self._code.append((Op.ADD if c > 0 else Op.SUB, dst, head, place, 1))
             if position == 0 and head != dst:
                 self._release(first)
@@ -190,11 +190,10 @@ class _Builder:
     def _take(self) -> int:
         if self._free:
             return self._free.pop()
-        self._slots += 1
-        return self._slots - 1
+        self._end += 1
+        return self._end - 1
 
     def _release(self, variable: int) -> None:
         self._uses[variable] -= 1
-        kind, slot = self._place[variable]
-        if self._uses[variable] == 0 and kind == "tmp":
-            self._free.append(slot)
+        if self._uses[variable] == 0 and self._place[variable] >= self._sums.n_inputs:
+            self._free.append(self._place[variable])

@@ -81,10 +81,10 @@ class Schedule:
             order.append(product)
             steps.append(tuple(self._pass_on(product)))
             for other in self._touched & waiting:
-                found = self._opened(other)
-                if found != opens[other]:
-                    opens[other] = found
-                    heapq.heappush(heap, (found, other))
+                opened = self._opened(other)
+                if opened != opens[other]:
+                    opens[other] = opened
+                    heapq.heappush(heap, (opened, other))
             self._touched.clear()
         return Updates(tuple(order), tuple(steps), self._n_slots)
 
@@ -118,7 +118,7 @@ class Schedule:
 
     def _pass_on(self, product: int) -> list[Update]:
         """Return the updates that add a product, and the sums that it completes, to their users."""
-        found: list[Update] = []
+        updates: list[Update] = []
         done: list[int] = []
         ready = [(product, PRODUCT)]
         while ready:
@@ -130,12 +130,12 @@ class Schedule:
                     self._touched.update(self._products(user))
                 last = self._left[user] == 0
                 slot = self._slots[user] if user in self._slots else self._take(user)
-                found.append(Update(slot, source, coefficient, first, last))
+                updates.append(Update(slot, source, coefficient, first, last))
                 if last and self._is_shared(user):
                     ready.append((user, slot))
                     done.append(slot)
         self._free += done  # only now: these slots are read until all updates are made
-        return found
+        return updates
 
     def _take(self, variable: int) -> int:
         if not self._free:

@@ -61,12 +61,12 @@ class ComplexProduct:
         shapes = [x.shape for x in self.factors]
         if len({*shapes}) != 1 or len(shapes[0]) != 2 or shapes[0][1] != 2:
             raise SchemeError(f"{self.name!r}: U, V, W have shapes {shapes}; expected one, (R, 2)")
-        found = np.einsum("ra,rb,rc->cab", *self.factors)
-        if (found != _EQUATIONS).any():
-            c, a, b = (int(x[0]) for x in np.nonzero(found != _EQUATIONS))
+        sums = np.einsum("ra,rb,rc->cab", *self.factors)
+        if (sums != _EQUATIONS).any():
+            c, a, b = (int(x[0]) for x in np.nonzero(sums != _EQUATIONS))
             raise SchemeError(
                 f"{self.name!r} does not multiply complex numbers: part {c} of the product holds "
-                f"{found[c, a, b]} times part {a} by part {b}; expected {_EQUATIONS[c, a, b]}"
+                f"{sums[c, a, b]} times part {a} by part {b}; expected {_EQUATIONS[c, a, b]}"
             )
 
     @cached_property

@@ -19,7 +19,7 @@ from numpy.lib import format as npy
 # The largest published archive has 70 members and a few megabytes. An instruction of a pickle makes
 # at most one object, of some 60 bytes.
 _MOST_BYTES, _MOST_MEMBERS, _MOST_INSTRUCTIONS = 2**26, 2**12, 2**20
-_ADMITTED = {"numpy": ("_reconstruct", "ndarray", "dtype", "_frombuffer"), "_codecs": ("encode",)}
+_ADMITTED = {"numpy": ("_reconstruct", "ndarray", "dtype"), "_codecs": ("encode",)}
 
 
 class _Call:
@@ -86,11 +86,7 @@ def _instructions(content: IO[bytes], most: int) -> int:
 
 def _array(call: _Call) -> np.ndarray:
     """Return the array that a call makes, of numbers or of objects."""
-    if call.state:
-        _, shape, dtype, by_columns, content = call.state
-    else:  # _frombuffer, of protocol 5
-        content, dtype, shape, order = call.arguments
-        by_columns = order == "F"
+    _, shape, dtype, by_columns, content = call.state
     if isinstance(content, _Call):  # encode, of protocol 2
         content = content.arguments[0].encode("latin-1")
     if isinstance(content, list):  # of objects, always by rows

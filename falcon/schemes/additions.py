@@ -52,6 +52,11 @@ class SharedSums:
     # Output i is the sum of ``coefficient * variable``, variables ascending.
     rows: tuple[tuple[tuple[int, Coefficient], ...], ...]
 
+    @classmethod
+    def of(cls, n_inputs: int, temporaries: Iterable[Pair], rows: Iterable[Row]) -> SharedSums:
+        """Return the sums of these temporaries and rows."""
+        return cls(n_inputs, tuple(temporaries), tuple(tuple(sorted(x.items())) for x in rows))
+
     @cached_property
     def additions(self) -> int:
         """Additions and subtractions in total (scalings are not counted)."""
@@ -60,11 +65,9 @@ class SharedSums:
     def with_inputs(self, order: Sequence[int]) -> SharedSums:
         """The same sums where input x has become input ``order[x]``."""
         place = [*order, *range(self.n_inputs, self.n_inputs + len(self.temporaries))]
-        return SharedSums(
-            self.n_inputs,
-            tuple((place[x], place[y], ratio) for x, y, ratio in self.temporaries),
-            tuple(tuple(sorted((place[x], c) for x, c in row)) for row in self.rows),
-        )
+        temporaries = [(place[x], place[y], ratio) for x, y, ratio in self.temporaries]
+        rows = ({place[x]: c for x, c in row} for row in self.rows)
+        return SharedSums.of(self.n_inputs, temporaries, rows)
 
     def transposed(self) -> SharedSums:
         """Sums for the transposed matrix: each use of a variable becomes an addition to it."""
@@ -140,9 +143,7 @@ def replay(matrix: np.ndarray, pairs: Iterable[Sequence[int]]) -> SharedSums:
         for row in users:
             row[new] = row.pop(x)
             del row[y]
-    return SharedSums(
-        n_inputs, tuple(temporaries), tuple(tuple(sorted(row.items())) for row in rows)
-    )
+    return SharedSums.of(n_inputs, temporaries, rows)
 
 
 Columns = tuple[tuple[Coefficient, ...], ...]
@@ -157,9 +158,7 @@ def _share(columns: Columns) -> SharedSums:
     ]
     temporaries: list[Pair] = []
     _share_greedily(rows, len(columns), temporaries)
-    return SharedSums(
-        len(columns), tuple(temporaries), tuple(tuple(sorted(row.items())) for row in rows)
-    )
+    return SharedSums.of(len(columns), temporaries, rows)
 
 
 def _share_greedily(rows: list[Row], n_inputs: int, temporaries: list[Pair]) -> None:

@@ -105,10 +105,10 @@ def permuted(scheme: Scheme, m: int, k: int, n: int) -> Scheme:
     >>> permuted(falcon.schemes.get("3x4x4:38"), 4, 3, 4).name
     '4x3x4:38'
     """
-    found = formats(*scheme.format)
-    if (m, k, n) not in found:
+    images = formats(*scheme.format)
+    if (m, k, n) not in images:
         raise ValueError(f"{scheme!r} has no permutation of the format {(m, k, n)}")
-    return symmetry(scheme, found.index((m, k, n)))
+    return symmetry(scheme, images.index((m, k, n)))
 
 
 def direct_sum(first: Scheme, second: Scheme, axis: str) -> Scheme:

@@ -94,7 +94,7 @@ def violations(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Violations:
     check_work(f"<{m},{k},{n};{rank}>", max(work(U, V, W), m * k * n), most)
     wanted = _wanted_keys(m, k, n)
     factors = [x.reshape(len(x), -1).astype(np.int64 if is_exact else object) for x in factors]
-    found, lost, wrong = [], np.ones(len(wanted), bool), 0
+    pieces, lost, wrong = [], np.ones(len(wanted), bool), 0
     for keys, sums in _sums(factors, [x.shape[1] for x in factors]):
         place = np.minimum(np.searchsorted(wanted, keys), len(wanted) - 1)
         is_one = wanted[place] == keys
@@ -102,10 +102,10 @@ def violations(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Violations:
         bad = (sums != 0) & ~(is_one & (sums == one))
         wrong += int(np.count_nonzero(bad))
         if wrong <= _MOST_KEPT:  # and so those of the first piece
-            found.append((keys[bad], sums[bad], is_one[bad]))
+            pieces.append((keys[bad], sums[bad], is_one[bad]))
     missing = wanted[lost]  # no term has come to these
-    found.append((missing, np.zeros(len(missing), int), np.ones(len(missing), bool)))
-    keys, sums, is_one = (np.concatenate(x) for x in zip(*found, strict=True))
+    pieces.append((missing, np.zeros(len(missing), int), np.ones(len(missing), bool)))
+    keys, sums, is_one = (np.concatenate(x) for x in zip(*pieces, strict=True))
     order = np.argsort(keys)
     counted = wrong + len(missing)
     return Violations(keys[order], sums[order], is_one[order], one, counted, (m, k, n))

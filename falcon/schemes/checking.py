@@ -134,11 +134,12 @@ def check(U: Any, V: Any = None, W: Any = None) -> Check:
         raise SchemeError("formulas are given as U; V and W are then not expected")
     factors = as_matrices(U, V, W)
     (rank, m, k), n = factors[0].shape, factors[1].shape[2]
-    found = tuple(brent.violations(*factors))
-    near = _nearest(factors) if found else []
+    violations = tuple(brent.violations(*factors))
+    near = _nearest(factors) if violations else []
     nearest, differences = near[0] if near else (None, ())
     size = (m * k * n) ** 2
-    return Check((m, k, n), rank, size, found, nearest, differences, factors, tuple(near[1:]))
+    others = tuple(near[1:])
+    return Check((m, k, n), rank, size, violations, nearest, differences, factors, others)
 
 
 def _nearest(factors: Sequence[np.ndarray]) -> list[_Near]:
@@ -200,12 +201,12 @@ def _arranged(factors: Sequence[np.ndarray], scheme: Scheme) -> Scheme:
 
 
 def _differences(factors: Sequence[np.ndarray], scheme: Scheme) -> tuple[str, ...]:
-    found = []
+    differences = []
     triples = zip("abc", factors, (scheme.U, scheme.V, scheme.W), strict=True)
     for letter, given, other in triples:
         for r, i, j in np.argwhere(given != other):
             entry = f"{letter}{i + 1}{',' if max(given.shape[1:]) > 9 else ''}{j + 1}"
             where, what = (entry, f"h{r + 1}") if letter == "c" else (f"h{r + 1}", entry)
-            found.append((r, f"{where}: the coefficient of {what} is {given[r, i, j]} in yours, "
+            differences.append((r, f"{where}: the coefficient of {what} is {given[r, i, j]} in yours, "
                           f"{other[r, i, j]} in the nearest"))  # fmt: skip
-    return tuple(text for _, text in sorted(found, key=lambda x: x[0]))
+    return tuple(text for _, text in sorted(differences, key=lambda x: x[0]))

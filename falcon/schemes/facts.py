@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ._scheme import Scheme
-from .additions import share
-from .algebra import cyclic, formats
+from .algebra import formats, symmetry
 from .metrics import one_sign_growth
 
 _TABLE = Path(__file__).with_name("facts.csv")
@@ -81,17 +80,19 @@ def table(schemes: dict[str, Scheme]) -> str:
 
 
 def _row(scheme: Scheme) -> Row:
-    found, sums = [], scheme._programs
-    for factor in "UVW":
-        matrix = getattr(scheme, factor).reshape(scheme.rank, -1)
-        found.append((sums[factor] if factor in sums else share(matrix)).additions)
-    second = cyclic(scheme)
-    rotated = [scheme, second, cyclic(second)]
-    ones = [round(one_sign_growth(x.U, x.V, x.W), 6) for x in rotated]
+    u, v, w = (sums.additions for sums in scheme.shared_sums)
+    w -= _transposition(scheme.format, scheme.rank)
+    rotated = (symmetry(scheme, image) for image in range(3))
+    first, second, third = (round(one_sign_growth(x.U, x.V, x.W), 6) for x in rotated)
     return Row(
         scheme.format, scheme.rank, scheme.phi, scheme.is_integral,
-        (found[0], found[1], found[2]), (ones[0], ones[1], ones[2]), scheme.kind,
+        (u, v, w), (first, second, third), scheme.kind,
     )  # fmt: skip
+
+
+def _transposition(form: tuple[int, int, int], rank: int) -> int:
+    """Additions that the sums of W take more with the blocks of C as outputs than as inputs."""
+    return rank - form[0] * form[2]
 
 
 def _images(row: Row) -> tuple[Facts, ...]:
@@ -100,7 +101,7 @@ def _images(row: Row) -> tuple[Facts, ...]:
     made = []
     for image, (places, form) in enumerate(zip(_PLACES, formats(m, k, n), strict=True)):
         u, v, w = (row.additions[x] for x in places)
-        w += row.rank - form[0] * form[2]  # blocks of C are the outputs: transposition
+        w += _transposition(form, row.rank)
         one_sign = row.one_sign[image % 3]
         errors = row.phi, growth, one_sign
         made.append(Facts(image, *form, row.rank, u, v, w, *errors, row.is_integral, row.kind))
@@ -111,10 +112,10 @@ def _images(row: Row) -> tuple[Facts, ...]:
 def stored() -> dict[str, tuple[Facts, ...]]:
     """Return the facts of the images of every scheme in the table, by name."""
     _, *lines = _TABLE.read_text(encoding="utf-8").splitlines()
-    found = {}
+    by_name = {}
     for name, kind, m, k, n, rank, phi, integral, u, v, w, *ones in (x.split(",") for x in lines):
-        found[name] = _images(Row(
+        by_name[name] = _images(Row(
             (int(m), int(k), int(n)), int(rank), Fraction(phi), integral == "1",
             (int(u), int(v), int(w)), (float(ones[0]), float(ones[1]), float(ones[2])), kind,
         ))  # fmt: skip
-    return found
+    return by_name

@@ -64,11 +64,7 @@ def _equations(scheme: Any, shared: bool) -> list[list[Equation]]:
         _entries("b", scheme.V),
         [("h", f"{r + 1}") for r in range(scheme.rank)],
     ]
-    if shared:
-        sums = list(scheme.shared_sums)
-    else:
-        u, v, w = (x.reshape(scheme.rank, -1) for x in (scheme.U, scheme.V, scheme.W))
-        sums = [_unshared(x) for x in (u, v, w.T)]
+    sums = scheme.shared_sums if shared else map(_unshared, scheme._combines)
     (s, left), (t, right), (u, outputs) = (
         _written(*x) for x in zip(sums, inputs, "stu", strict=True)
     )

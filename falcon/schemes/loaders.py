@@ -76,13 +76,13 @@ def load(path: str | PathLike[str], format: tuple[int, int, int] | None = None) 
     ...     load(Path(folder, "mine.json"))
     <Scheme strassen <2,2,2;7>>
     """
-    found = _found(Path(path))
-    held = ", ".join(str(x.format or "") for x in found)
-    if format is not None and any(x.format is not None for x in found):
-        found = [x for x in found if x.format == tuple(format)]
-    elif len(found) > 1:
-        raise SchemeError(f"{path}: {len(found)} schemes ({held}); say which by format=(m, k, n)")
-    scheme = found[0].scheme(_MOST_WORK) if found else None
+    members = _members(Path(path))
+    held = ", ".join(str(x.format or "") for x in members)
+    if format is not None and any(x.format is not None for x in members):
+        members = [x for x in members if x.format == tuple(format)]
+    elif len(members) > 1:
+        raise SchemeError(f"{path}: {len(members)} schemes ({held}); say which by format=(m, k, n)")
+    scheme = members[0].scheme(_MOST_WORK) if members else None
     if scheme is None or (format is not None and scheme.format != tuple(format)):
         held = held if scheme is None else str(scheme.format)
         raise SchemeError(f"{path}: no scheme of format {tuple(format or ())}; it holds {held}")
@@ -102,14 +102,14 @@ def load_all(path: str | PathLike[str]) -> list[Scheme]:
     [<Scheme strassen <2,2,2;7>>]
     """
     schemes, left = [], _MOST_WORK
-    for x in _found(Path(path)):
+    for x in _members(Path(path)):
         made = x.scheme(left)
         left -= brent.work(made.U, made.V, made.W)
         schemes.append(made)
     return schemes
 
 
-class _Found(NamedTuple):
+class _Member(NamedTuple):
     """A scheme in a file: its format, if known before it is verified, and what verifies it."""
 
     where: str
@@ -123,29 +123,29 @@ class _Found(NamedTuple):
             raise SchemeError(f"{self.where}: {error}") from None
 
 
-def _found(path: Path) -> list[_Found]:
+def _members(path: Path) -> list[_Member]:
     data = head_of(path)
     if data[:2] == b"PK" and len(data) <= _MOST_BYTES:
         return _from_npz(data, path)
     suffix, where, source = path.suffix.lower(), str(path), f"file {path.name}"
     if suffix == ".sms" and len(data) <= _MOST_JSON:
-        return [_Found(where, None, partial(_from_sms, path))]
+        return [_Member(where, None, partial(_from_sms, path))]
     if suffix != ".json" and len(data) <= _MOST_JSON:
         try:
             held = published.of_text(data.decode("utf-8-sig", "replace"))
         except (TypeError, ValueError) as error:
             raise SchemeError(f"{path}: no three matrices of numbers ({error})") from None
         if held is not None:
-            return [_Found(where, None, partial(_assemble, *held, path.stem, source, True))]
+            return [_Member(where, None, partial(_assemble, *held, path.stem, source, True))]
     if suffix in FORMULAS:
-        return [_Found(where, None, partial(_from_text, text_of(data, path), path.stem, source))]
+        return [_Member(where, None, partial(_from_text, text_of(data, path), path.stem, source))]
     if len(data) > _MOST_JSON:
         raise SchemeError(f"{path}: it has more than {_MOST_JSON} bytes (archives: {_MOST_BYTES})")
     try:
         record = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise SchemeError(f"{path}: neither JSON nor an .npz archive ({error})") from None
-    return [_Found(where, None, lambda _: from_record(record, path.stem))]
+    return [_Member(where, None, lambda _: from_record(record, path.stem))]
 
 
 def head_of(path: Path) -> bytes:
@@ -191,10 +191,8 @@ def from_record(record: Any, default_name: str = "unnamed") -> Scheme:
     source = record.get("source", "")
     if not isinstance(name, str) or not isinstance(source, str):
         raise SchemeError("name and source must be strings")
-    scheme = _assemble(dims, rank, rows, name, source, w_transposed)
-    if facts := {key: record[key] for key in ("kind", "levels") if key in record}:
-        scheme = scheme.with_facts(**facts)
-    return scheme.with_sums(record["sums"]) if "sums" in record else scheme
+    facts = {key: record[key] for key in ("kind", "levels", "sums") if key in record}
+    return _assemble(dims, rank, rows, name, source, w_transposed, **facts)
 
 
 def dump(scheme: Scheme, path: str | PathLike[str]) -> None:
@@ -215,7 +213,7 @@ def dump(scheme: Scheme, path: str | PathLike[str]) -> None:
     scheme.save(path)
 
 
-def _from_npz(data: bytes, path: Path) -> list[_Found]:
+def _from_npz(data: bytes, path: Path) -> list[_Member]:
     # Object arrays are pickles: only NumPy arrays are unpickled, nothing in the file is trusted.
     from ._unpickle import load_object_arrays
 
@@ -225,7 +223,7 @@ def _from_npz(data: bytes, path: Path) -> list[_Found]:
         raise SchemeError(f"{path}: a damaged or foreign .npz archive ({error})") from None
     if not entries:
         raise SchemeError(f"{path}: the archive is empty")
-    found = []
+    members = []
     for key, factors in entries.items():
         where = f"{path}[{key!r}]"
         match = _KEY.fullmatch(key)
@@ -237,8 +235,8 @@ def _from_npz(data: bytes, path: Path) -> list[_Found]:
         rows = [np.asarray(x).T for x in factors]
         name = f"{m}x{k}x{n}:{rows[0].shape[0]}-{path.stem}"
         about = [m, k, n], None, rows, name, f"file {path.name}", True
-        found.append(_Found(where, (m, k, n), partial(_assemble, *about)))
-    return found
+        members.append(_Member(where, (m, k, n), partial(_assemble, *about)))
+    return members
 
 
 def _from_sms(path: Path, most_work: int) -> Scheme:
@@ -260,10 +258,11 @@ def _assemble(
     source: str,
     w_transposed: bool,
     most_work: int = _MOST_WORK,
+    **facts: Any,
 ) -> Scheme:
-    """Check the sizes, find W's orientation, build; errors are those of the usual orientation.
+    """Check the sizes, find W's orientation, build; errors are those of the likelier orientation.
 
-    `dims` None: the sizes of rows tell the format.
+    `dims` None: the sizes of rows tell the format. `facts`: `Scheme`'s kind, levels and sums.
     """
     factors = []
     for factor, values in zip("UVW", rows, strict=True):
@@ -299,11 +298,7 @@ def _assemble(
     failed: list[BrentError] = []
     for for_c in readings:
         try:
-            return Scheme(U, V, for_c, name, source=source)
+            return Scheme(U, V, for_c, name, source=source, **facts)
         except BrentError as error:
             failed.append(error)
-    raise SchemeError(
-        f"<{m},{k},{n};{r}> is not a matrix multiplication algorithm, neither with W for "
-        f"C nor for its transpose. {failed[0].violation}"
-        f"{failed[0].hint or failed[1].hint}"
-    )
+    raise min(failed, key=lambda error: error.failing)

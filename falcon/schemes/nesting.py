@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from .additions import Coefficient, Pair, SharedSums
+from .additions import Coefficient, Pair, Row, SharedSums
 
 # Coefficient times variable.
 Term = tuple[int, Coefficient]
@@ -67,17 +67,23 @@ def nested(
     the inner sums.
     Raises IndivisibleError: that takes divisions.
     """
-    if _additions(outer, inner) <= _additions(inner, outer):
+    of_outer, of_inner = _size(outer), _size(inner)
+    if _additions(of_outer, of_inner) <= _additions(of_inner, of_outer):
         return _nested(outer, inner, input_at, output_at)
     return _nested(inner, outer, lambda x, y: input_at(y, x), lambda x, y: output_at(y, x))
 
 
-def _additions(first: SharedSums, second: SharedSums) -> int:
-    return second.n_inputs * first.additions + len(first.rows) * second.additions
-
-
 # Inputs, outputs and additions of sums.
 Size = tuple[int, int, int]
+
+
+def _size(sums: SharedSums) -> Size:
+    return sums.n_inputs, len(sums.rows), sums.additions
+
+
+def _additions(first: Size, second: Size) -> int:
+    """Additions of `first` for every input of `second`, and of that for every output of `first`."""
+    return second[0] * first[2] + first[1] * second[2]
 
 
 def nested_additions(
@@ -85,8 +91,7 @@ def nested_additions(
 ) -> tuple[int, int, int]:
     """Additions of the three combines of a composition, without making it."""
     a, b, c = (
-        min(y[0] * x[2] + x[1] * y[2], x[0] * y[2] + y[1] * x[2])
-        for x, y in zip(outer, inner, strict=True)
+        min(_additions(x, y), _additions(y, x)) for x, y in zip(outer, inner, strict=True)
     )
     return a, b, c
 
@@ -107,15 +112,11 @@ def _nested(
         ]
         for y in range(second.n_inputs)
     ]
-    rows: dict[int, list[Term]] = {}
+    rows: dict[int, Row] = {}
     for x in range(len(first.rows)):
         for y, row in enumerate(program.rows(second, [column[x] for column in between])):
-            rows[output_at(x, y)] = row
-    return SharedSums(
-        n_inputs,
-        tuple(program.temporaries),
-        tuple(tuple(sorted(rows[x])) for x in range(len(rows))),
-    )
+            rows[output_at(x, y)] = dict(row)
+    return SharedSums.of(n_inputs, program.temporaries, (rows[x] for x in range(len(rows))))
 
 
 class _Program:

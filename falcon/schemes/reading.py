@@ -89,18 +89,18 @@ class _Reader:
             return
         if not equals or not re.fullmatch(r"[A-Za-z]\w*(,\d+)?", name):
             raise self._error("expected 'name = sum'")
-        found = _ENTRY.fullmatch(name)
-        if found and found[1] in "AB":  # the eleventh sum of A
-            found = None
+        entry = _ENTRY.fullmatch(name)
+        if entry and entry[1] in "AB":  # the eleventh sum of A
+            entry = None
         if name in self.names or (
-            found and (found[1] not in "cC" or self._place(found) in self.outputs)
+            entry and (entry[1] not in "cC" or self._place(entry) in self.outputs)
         ):
             raise self._error(f"{name} is defined already")
         value = self._value(right)
-        if found is None:
+        if entry is None:
             self.names[name] = value
         elif value.kind == "h" or value.terms == {None: 0}:
-            self.outputs[self._place(found)] = value
+            self.outputs[self._place(entry)] = value
         else:
             raise self._error(f"{name} is {_KINDS[value.kind]}; expected {_KINDS['h']}")
 
@@ -139,14 +139,14 @@ class _Reader:
         return U, V, W
 
     def _tokens(self, text: str) -> list[str]:
-        found, at = [], 0
+        tokens, at = [], 0
         while at < len(text.rstrip()):
             match = _TOKENS.match(text, at)
             if match is None:
                 raise self._error(f"{text[at:].strip()[:10]!r} cannot be read")
-            found.append(match[0].strip())
+            tokens.append(match[0].strip())
             at = match.end()
-        return found
+        return tokens
 
     def _sum(self) -> _Sum:
         """Terms with signs, up to a closing parenthesis or the end."""
@@ -189,9 +189,9 @@ class _Reader:
             return _Sum("", {None: Fraction(token)})
         if token in self.names:
             return self.names[token]
-        found = _ENTRY.fullmatch(token)
-        if found is not None:
-            return _Sum(found[1].lower(), {self._place(found): Fraction(1)})
+        entry = _ENTRY.fullmatch(token)
+        if entry is not None:
+            return _Sum(entry[1].lower(), {self._place(entry): Fraction(1)})
         known = "an entry such as a11 or b1,12, a number or a name of an earlier line"
         raise self._error(f"{token!r} is not {known}" if token else "a term is missing")
 

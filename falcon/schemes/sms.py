@@ -51,10 +51,10 @@ def _matrix(path: Path) -> np.ndarray:
         rows, columns = map(int, lines[0][:2])
         if not (0 < rows <= _MOST_SIZE and columns > 0 and rows * columns <= _MOST_ENTRIES):
             raise ValueError(f"it has {rows} rows and {columns} columns")
-        found = [(int(i) - 1, int(j) - 1, value) for i, j, value in lines[1:] if i != "0"]
-        values = exact_array([x for _, _, x in found], path.stem)
+        entries = [(int(i) - 1, int(j) - 1, value) for i, j, value in lines[1:] if i != "0"]
+        values = exact_array([x for _, _, x in entries], path.stem)
         matrix = np.zeros((rows, columns), values.dtype)
-        for (i, j, _), value in zip(found, values.tolist(), strict=True):
+        for (i, j, _), value in zip(entries, values.tolist(), strict=True):
             if not (0 <= i < rows and 0 <= j < columns):
                 raise ValueError(f"({i + 1}, {j + 1}) is outside {rows} x {columns}")
             matrix[i, j] = value

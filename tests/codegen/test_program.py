@@ -7,8 +7,7 @@ import pytest
 
 import falcon
 from falcon.codegen import combine_a, combine_b, combine_c
-from falcon.codegen.c_program import ACCUMULATOR, STORE, engine_ops
-from falcon.codegen.program import Instruction, Op, Program, build
+from falcon.codegen.program import Op, build
 from falcon.schemes.additions import SharedSums, naive_additions, share
 
 
@@ -112,18 +111,3 @@ def test_duplicate_and_opposite_rows():
 def test_an_empty_row_is_refused():
     with pytest.raises(ValueError, match="without terms"):
         build(share(np.array([[1, 0], [0, 0]])))
-
-
-def test_a_multiple_that_a_later_sum_reads_is_kept():
-    """Output 0 is 2 x, output 1 is output 0 plus y: the engine stores 2 x and reads it again."""
-    steps = Instruction(Op.SCALE, 2, 0, coefficient=2), Instruction(Op.ADD, 3, 2, 1)
-    ops, n_temporaries = engine_ops(Program(2, 0, 2, steps), [1, 0])
-    registers, stored = {0: 3.0, 1: 5.0}, {}
-    for name, to, x, y, coefficient in ops:
-        if name == STORE:
-            stored[to] = coefficient * registers[x]
-        else:
-            added = registers[y] if name == "add" else 0
-            registers[to] = coefficient * registers[x] + added
-    assert stored == {1: 6.0, 0: 11.0}
-    assert (n_temporaries, set(registers)) == (1, {0, 1, 2, ACCUMULATOR})

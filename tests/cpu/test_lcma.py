@@ -11,6 +11,8 @@ import pytest
 
 import falcon
 from falcon import Scheme, schemes
+from falcon.codegen import combine_b, updates
+from falcon.codegen.program import Instruction, Op, Program
 from falcon.schemes import M3, M4, ComplexScheme
 
 from . import support
@@ -101,6 +103,21 @@ def check_exact(scheme, isa, name, shape, rng, *, kinds, alpha, beta, threads):
     assert finite is True, case
     np.testing.assert_array_equal(c.array, expected, err_msg=case)
     assert c.gaps_untouched(), case
+
+
+def test_a_multiple_that_a_later_sum_reads_is_kept():
+    """Product 0 is of 2 a0, product 1 of that and a1: the engine stores 2 a0 and reads it again."""
+    scheme = schemes.Scheme(
+        *([[2, 0], [2, 1]], [[Fraction(1, 2), -1], [0, 1]], [[1], [1]]), "a multiple"
+    )
+    double, plus = Instruction(Op.SCALE, 2, 0, coefficient=2), Instruction(Op.ADD, 3, 2, 1)
+    left = Program(2, 0, 2, (double, plus))
+    form = _core.Scheme(*scheme.format, left, combine_b(scheme), updates(scheme))
+    rng = np.random.default_rng(5)
+    a, b = (whole(rng, x).astype(float) for x in ((40, 62), (62, 50)))
+    c = np.empty((40, 50))
+    _core.gemm(a, b, c, scheme=form)
+    np.testing.assert_array_equal(c, a @ b)
 
 
 @everywhere

@@ -6,23 +6,35 @@ import pytest
 pytest.importorskip("falcon._cpu._core")
 
 from falcon._cpu import _core
+from falcon.codegen.program import Instruction, Op, Program
+from falcon.codegen.update import Updates
+
+COPY = Program(1, 0, 1, (Instruction(Op.SCALE, 1, 0),))
+
+
+def engine_form(left, steps, n_slots):
+    """A scheme <1,1,1;1>."""
+    return _core.Scheme(1, 1, 1, left, COPY, Updates((0,), steps, n_slots))
 
 
 def test_a_scheme_that_is_unsound_is_refused_by_the_engine():
     """The engine checks every register and block index before it trusts a program."""
-    store = "store"
-    good, whole = ([(store, 0, 0, 0, 1.0)], 0), [[(0, -1, 1.0, True, True)]]
-    _core.Scheme(1, 1, 1, 1, good, good, whole, 1)
-    for u in (
-        ([(store, 0, 1, 0, 1.0)], 0),
-        ([(store, 1, 0, 0, 1.0)], 0),
-        ([(store, 0, -2, 0, 1.0)], 0),
-        ([("axpy", 0, 0, 0, 1.0)], 0),
-        ([("add", 0, 0, 0, 1.0)], 0),
-        ([], 0),
+    whole = [[(0, -1, 1.0, True, True)]]
+    engine_form(COPY, whole, 1)
+    for slots, steps in (
+        ((1, 0, 1), [(Op.SCALE, 1, 2)]),
+        ((1, 0, 1), [(Op.SCALE, 2, 0)]),
+        ((1, 0, 1), [(Op.SCALE, 1, -2)]),
+        ((1, 0, 1), [(Op.SCALE, 0, 0)]),
+        ((1, 0, 1), [(Op.ADD, 1, 0, 2)]),
+        ((1, 0, 1), [(Op.ADD, 1, 0)]),
+        ((1, 1, 1), [(Op.ADD, 1, 0, 0)]),
+        ((1, 0, 1), []),
+        ((2, 0, 1), [(Op.SCALE, 2, 0)]),
+        ((1, 0, 2), [(Op.SCALE, 1, 0), (Op.SCALE, 2, 0)]),
     ):
         with pytest.raises(ValueError, match="scheme <1,1,1;1>"):
-            _core.Scheme(1, 1, 1, 1, u, good, whole, 1)
+            engine_form(Program(*slots, tuple(Instruction(*x) for x in steps)), whole, 1)
 
 
 @pytest.mark.parametrize(
@@ -45,11 +57,10 @@ def test_a_scheme_that_is_unsound_is_refused_by_the_engine():
 )
 def test_steps_that_are_unsound_are_refused_by_the_engine(steps, why):
     """Slot 0 is the block of C, slot 1 a sum; a sum is read only after its last term."""
-    good = ([("store", 0, 0, 0, 1.0)], 0)
     shared = [[(1, -1, 1.0, True, True), (0, 1, 1.0, True, True)]]
-    _core.Scheme(1, 1, 1, 1, good, good, shared, 2)
+    engine_form(COPY, shared, 2)
     with pytest.raises(ValueError, match=why):
-        _core.Scheme(1, 1, 1, 1, good, good, steps, 2)
+        engine_form(COPY, steps, 2)
 
 
 def test_scales_of_another_shape_are_refused():

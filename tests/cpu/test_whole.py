@@ -1,18 +1,22 @@
 """Integers of 64 bits: alpha and beta of all bits, and products by kernels for float64."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
 import falcon
 from falcon._core.dtypes import BY_FLOAT, INT64, UINT64
+from falcon.codegen import combine_a, combine_b
+from falcon.codegen.program import Instruction, Op, Program
 from falcon.schemes import get, names
 
 from .support import require_cpu
 
 require_cpu()
 from falcon._cpu import _core  # noqa: E402  (absent where the extension is)
-from falcon._cpu.programs import engine_form, engine_scheme  # noqa: E402
-from falcon._cpu.rounding import largest_sums  # noqa: E402
+from falcon._cpu.programs import engine_scheme  # noqa: E402
+from falcon._cpu.rounding import _largest, largest_sums  # noqa: E402
 
 KIND = BY_FLOAT[INT64].engine
 INTEGRAL = [x for x in names() if get(x).is_integral]
@@ -42,27 +46,32 @@ def test_float64_kernels_multiply_whole_numbers(isa, strided):
 @pytest.mark.parametrize("scheme", INTEGRAL)
 def test_numbers_that_a_scheme_forms_are_bounded(scheme):
     """All operations of the engine on the signs that make each output as large as possible."""
-    m, k, n, rank, u, v, *_ = engine_form(get(scheme))
-    of_a, of_b, of_c = largest_sums(get(scheme))
     factors = get(scheme)
-    for (ops, _), inputs, rows, bound in (
-        (u, m * k, factors.U.reshape(rank, -1), of_a),
-        (v, k * n, factors.V.reshape(rank, -1), of_b),
+    of_a, of_b, of_c = largest_sums(factors)
+    rank = factors.rank
+    for program, rows, bound in (
+        (combine_a(factors), factors.U.reshape(rank, -1), of_a),
+        (combine_b(factors), factors.V.reshape(rank, -1), of_b),
     ):
         for signs in np.sign(rows).astype(int):
-            registers = dict(enumerate(map(int, signs)))
-            assert inputs == len(registers)
-            for code, to, x, y, coefficient in ops:
-                if code in ("scale", "store"):
-                    found = coefficient * registers[x]
+            values = dict(enumerate(map(int, signs)))
+            for x in program.instructions:
+                if x.op is Op.SCALE:
+                    values[x.dst] = x.coefficient * values[x.x]
                 else:
-                    found = registers[x] + (-1 if code == "sub" else 1) * coefficient * registers[y]
-                assert abs(found) <= bound
-                if code != "store":
-                    registers[to] = found
+                    values[x.dst] = values[x.x] + (-1 if x.op is Op.SUB else 1) * values[x.y]
+                assert abs(values[x.dst]) <= bound
     sums = [abs(x).reshape(rank, -1).sum(axis=1) for x in (factors.U, factors.V)]
     largest = (abs(factors.W).reshape(rank, -1).T @ (sums[0] * sums[1])).max()
     assert of_c >= largest
+
+
+def test_a_multiple_of_a_sum_is_bounded():
+    """4 (x + y) is 8; half of an input is 1/2, but the inputs themselves are 1."""
+    add, scale = Instruction(Op.ADD, 2, 0, 1), Instruction(Op.SCALE, 3, 2, coefficient=4)
+    assert _largest(Program(2, 1, 1, (add, scale))) == (8.0, [8.0])
+    half = Instruction(Op.SCALE, 1, 0, coefficient=Fraction(1, 2))
+    assert _largest(Program(1, 0, 1, (half,))) == (1.0, [0.5])
 
 
 @pytest.mark.parametrize("scheme", ["classical", *INTEGRAL])
