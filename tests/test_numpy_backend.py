@@ -33,7 +33,7 @@ def plan_for(problem, scheme, limit=None):
 def test_measure(monkeypatch, dtype):
     monkeypatch.setattr(fit, "_DISTURBED", np.inf)  # other tests compute beside it
     monkeypatch.setattr(fit, "_LEAST_CPU", 0.0)
-    rates = BACKEND.measure(Problem(1, 1, 1, of(np.dtype(dtype))))
+    rates = BACKEND.measure(of(np.dtype(dtype)), 1)
     assert rates.multiply > 0
     assert rates.add > 0
     assert rates.bandwidth > 0

@@ -27,7 +27,7 @@ def normal(rows, columns, dtype="f4", seed=0):
 @pytest.fixture
 def lcma(monkeypatch):
     """A machine that multiplies slowly and adds fast: an LCMA is predicted to be faster."""
-    monkeypatch.setattr("falcon.decision.search.rates", lambda *_, **__: Rates(1e9, 1e13, 1e13))
+    monkeypatch.setattr("falcon.decision.methods.rates", lambda *_, **__: Rates(1e9, 1e13, 1e13))
     monkeypatch.setattr(planner, "_plans", {})
 
 

@@ -8,6 +8,7 @@
     candidates.py  the schemes that are compared
     limits.py      the caller's limits, and lower bounds of predicted times
     ways.py        the arithmetics that are compared, and the backends that form them
+    methods.py     what is asked of backends about the methods of a problem
     search.py      the one search over schemes, arithmetics and backends
     select.py      the choice: what `tune` has found, else that of the search
     symmetric.py   the choice for x.T @ x: one triangle, or cut in halves

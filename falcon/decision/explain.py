@@ -10,39 +10,39 @@ from falcon._core.policy import Policy
 
 from .candidates import scheme_candidates
 from .limits import least_seconds
-from .search import Search
+from .methods import Methods
 from .ways import Way
 
 # Most compositions that are shown per backend.
 _MOST_NESTED = 16
 
 
-def candidates(search: Search, best: Candidate) -> tuple[Candidate, ...]:
+def candidates(methods: Methods, best: Candidate) -> tuple[Candidate, ...]:
     """Return `best`, then the candidates that lost to it, then those refused, each by time.
 
     `best`: the choice.
     """
     found: list[Candidate] = []
-    for operand in dict.fromkeys(x.operand for x in search.ways):
+    for operand in dict.fromkeys(x.operand for x in methods.ways):
         chosen = operand is best.option.operand
-        some = (x for x in search.ways if x.operand is operand)
-        found += _of_way(search, search.way_of(best.option) if chosen else next(some))
+        some = (x for x in methods.ways if x.operand is operand)
+        found += _of_way(methods, methods.way_of(best.option) if chosen else next(some))
     found = sorted(found, key=lambda x: (x.total, x.option.growth))
     lost = [
-        replace(x, refused=_reason(x, best, search.policy))
+        replace(x, refused=_reason(x, best, methods.policy))
         for x in found
         if x.allowed and x.option != best.option
     ]
     return (best, *lost, *(x for x in found if not x.allowed))
 
 
-def _of_way(search: Search, way: Way) -> list[Candidate]:
+def _of_way(methods: Methods, way: Way) -> list[Candidate]:
     """Predict the candidates of a way, and say which limits they break."""
-    problem, policy, backend = search.problem, search.policy, way.backend
-    rates, limit = search.rates(way), search.options.workspace_limit
+    problem, policy, backend = methods.problem, methods.policy, way.backend
+    rates, limit = methods.rates(way), methods.options.workspace_limit
     suited, facts = scheme_candidates().suited_to(problem, policy)
     supported = backend.why_classical_only(problem, None, way.operand) is None
-    classical = search.options_of(way, None)
+    classical = methods.options_of(way, None)
     fused = classical[0].fused_output
     # Only the best compositions: there are many, and building one takes time.
     least = least_seconds(problem, facts, backend, rates, fused=fused)
@@ -55,7 +55,7 @@ def _of_way(search: Search, way: Way) -> list[Candidate]:
     able = backend.candidates(problem, schemes.values() if supported else (), limit, way.operand)
     for option in (*classical, *able):
         schemes.pop(id(option.stored), None)
-        found.append(search.predicted(way, option))
+        found.append(methods.predicted(way, option))
     # Only the common model predicts schemes that the backend cannot fit into the limit.
     for scheme in schemes.values() if supported and policy.common_model else ():
         whole = (problem.M, problem.N, problem.K)

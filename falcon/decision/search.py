@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from heapq import heapify, heappop
 from math import inf
 from typing import Any
@@ -22,47 +21,18 @@ from falcon._core.problem import Problem
 from falcon.schemes import Scheme
 
 from .candidates import scheme_candidates
-from .limits import judge, least_seconds, panels_fit, within_limit
-from .rates import rates
+from .limits import least_seconds, panels_fit, within_limit
+from .methods import Methods
 from .store import Fastest
 from .ways import Way, ways
 
 
 @dataclass
-class Search:
-    """The methods for a problem: the classical algorithm and schemes, in each of the ways."""
+class Search(Methods):
+    """The search for the best method."""
 
-    problem: Problem
-    options: Options
-    ways: Sequence[Way]  # as `ways` returns them
-    backends: Sequence[Backend]  # all that run here
     kept: list[Candidate] = field(default_factory=list)
     refused: list[Candidate] = field(default_factory=list)
-
-    @cached_property
-    def policy(self) -> Policy:
-        """That of the best backend: there is one for all methods of a problem."""
-        return self.ways[0].backend.policy(self.problem)
-
-    def rates(self, way: Way) -> Any:
-        """Return the rates by which methods of a way are predicted."""
-        return rates(way.backend, self.problem, self.backends, way.operand)
-
-    def options_of(self, way: Way, scheme: Any) -> list[Option]:
-        """Return the options of a way for a scheme; None is the classical algorithm."""
-        limit = self.options.workspace_limit
-        return way.backend.candidates(self.problem, (scheme,), limit, way.operand)
-
-    def predicted(self, way: Way, option: Option) -> Candidate:
-        """Predict an option's time, and refuse it where it breaks a limit."""
-        judged = judge(self.problem, option, way.backend, self.rates(way), self.options)
-        return judged if way.price == 1 else replace(judged, price=way.price)
-
-    def way_of(self, option: Option) -> Way:
-        """Return the way of an option."""
-        return next(
-            x for x in self.ways if (x.backend.name, x.operand) == (option.backend, option.operand)
-        )
 
     def plan(self) -> Plan:
         """Choose; symmetric products are multiplied whole (`symmetric.py` cuts them)."""

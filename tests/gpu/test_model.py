@@ -51,7 +51,7 @@ def test_stages(cupy, monkeypatch):
 
 
 def test_the_choice(cupy, monkeypatch):
-    monkeypatch.setattr("falcon.decision.search.rates", lambda *_, **__: RATES)
+    monkeypatch.setattr("falcon.decision.methods.rates", lambda *_, **__: RATES)
 
     def plan(size, **options):
         return falcon.plan((size, size), (size, size), "float32", backend="gpu", **options)
@@ -69,7 +69,7 @@ def test_the_choice(cupy, monkeypatch):
     assert plan(8192, max_growth=2.0, workspace_limit=2**31).growth <= 2.0
     assert plan(8192, scheme="classical").why == "requested"
     slow = replace(RATES, bandwidth=1e11)
-    monkeypatch.setattr("falcon.decision.search.rates", lambda *_, **__: slow)
+    monkeypatch.setattr("falcon.decision.methods.rates", lambda *_, **__: slow)
     planner._plans.clear()
     assert plan(2048).scheme is None
     assert plan(2048).why == "no scheme is predicted to be faster"
@@ -84,7 +84,7 @@ def test_the_least_gain(cupy, monkeypatch, dtype, gain):
         def seconds(problem, option, rates, factor=factor):
             return (("multiply", 1.0 if option.scheme is None else 1.0 / factor),)
 
-        monkeypatch.setattr("falcon.decision.search.rates", lambda *_, **__: RATES)
+        monkeypatch.setattr("falcon.decision.methods.rates", lambda *_, **__: RATES)
         monkeypatch.setattr(model, "seconds", seconds)
         planner._plans.clear()
         plan = falcon.plan((8192, 8192), (8192, 8192), dtype, backend="gpu")
