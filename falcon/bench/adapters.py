@@ -157,8 +157,7 @@ def _described(library: str, version: str, kernel: str, threads: int = 0) -> dic
             "threads": threads or thread_count()}  # fmt: skip
 
 
-def describe_falcon(dtype: DType) -> dict[str, Any]:
-    """Tell of falcon."""
+def _describe_falcon(dtype: DType) -> dict[str, Any]:
     kernel = _falcon_kernels().get(f"{dtype.engine} kernel", "NumPy's BLAS")
     return _described("falcon", falcon.__version__, kernel)
 
@@ -169,14 +168,12 @@ def _falcon_kernels() -> dict[str, str]:
     return config["cpu kernels"]
 
 
-def describe_numpy(_dtype: DType) -> dict[str, Any]:
-    """Tell of NumPy and its BLAS."""
+def _describe_numpy(_dtype: DType) -> dict[str, Any]:
     blas, _, kernel = numpy_blas().partition(", ")
     return _described("NumPy", f"{np.__version__} ({blas})", kernel.removesuffix(" kernels"))
 
 
-def describe_mkl(_dtype: DType) -> dict[str, Any]:
-    """Tell of MKL."""
+def _describe_mkl(_dtype: DType) -> dict[str, Any]:
     return _described("oneMKL", version_of("mkl"), _mkl_kernels())
 
 
@@ -199,9 +196,9 @@ _BLAS = tuple(row.name for row in dtypes.TABLE if row.has_blas)
 # Small types for which libraries have products, with wider sums.
 _SMALL = (FLOAT16.name, BFLOAT16.name, INT8.name)
 LIBRARIES = {
-    "falcon": Library("falcon-gemm", (*_BLAS, *_SMALL), with_falcon, describe_falcon),
-    "numpy": Library("numpy", _BLAS, with_numpy, describe_numpy),
-    "mkl": Library("mkl", (*_BLAS, *_SMALL[1:]), with_mkl, describe_mkl),
+    "falcon": Library("falcon-gemm", (*_BLAS, *_SMALL), with_falcon, _describe_falcon),
+    "numpy": Library("numpy", _BLAS, with_numpy, _describe_numpy),
+    "mkl": Library("mkl", (*_BLAS, *_SMALL[1:]), with_mkl, _describe_mkl),
     "torch": Library(
         "torch", (*_BLAS, *_SMALL), with_torch, partial(_describe_torch, "PyTorch mm")
     ),

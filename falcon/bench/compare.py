@@ -107,13 +107,13 @@ def own_classical(options: dict[str, Any], dtypes: Iterable[str]) -> dict[str, A
 
 def dtypes(options: argparse.Namespace) -> list[str]:
     """Return the dtypes of ``--dtype``, separated by commas; [] means those of each workload."""
-    rows = []
+    names = []
     for name in filter(None, map(str.strip, (options.dtype or "").split(","))):
         try:
-            rows.append(of(name).name)
+            names.append(of(name).name)
         except TypeError as error:
             raise ValueError(f"--dtype {name!r}: {error}") from None
-    return rows
+    return names
 
 
 def given_shapes(options: argparse.Namespace) -> list[Shape]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -33,6 +32,7 @@ from falcon._core.dtypes import of
 from . import compare
 from .compare import Comparison, Prepared, Say, Side, SideError
 from .records import FALCON
+from .system import process_bytes, reset_peak
 from .workloads import Case
 
 # Within `falcon.dask.placed`.
@@ -97,7 +97,7 @@ class OnDask(Comparison):
                 for name, x in zip("xy", _random(case, chunk), strict=True):
                     with dask.config.set(scheduler="synchronous"):  # chunk by chunk, here
                         _stored(x, folder / name).compute()
-            rest = sum(client.run(_memory, "VmRSS").values())
+            rest = sum(_memory(client, "VmRSS"))
             sides = [_Product(name, call, client, partial(_operands, case, chunk, folder), folder,
                               rest) for name, call in multiply.items()]  # fmt: skip
             for x in sides:
@@ -165,7 +165,7 @@ class _Product:
     def __call__(self, calls: int) -> float:
         """Multiply once; return the seconds. Chunks of operands lie in one place each."""
         x, y = self.operands()
-        self.client.run(_reset_peak)
+        self.client.run(reset_peak)
         before, start = self._moved(), perf_counter()
         product = self.multiply(x, y)
         if self.folder is None:
@@ -176,7 +176,7 @@ class _Product:
             c = da.from_zarr(str(self.folder / "c"))
         self.seconds = perf_counter() - start
         self.sent.append(self._moved() - before)
-        peaks = self.client.run(_memory, "VmHWM").values()
+        peaks = _memory(self.client, "VmHWM")
         held = 0 if self.folder else x.nbytes + y.nbytes + c.nbytes
         self.peak, self.peaks = max(self.peak, *peaks), max(self.peaks, sum(peaks))
         self.beyond = max(0, self.peaks - self.rest - held)
@@ -224,14 +224,6 @@ def _sent(dask_worker: Any) -> int:
     return int(dask_worker.transfer_outgoing_bytes_total)
 
 
-def _reset_peak() -> None:
-    if sys.platform == "linux":
-        Path("/proc/self/clear_refs").write_text("5")
-
-
-def _memory(which: str) -> int:
-    """Return the resident set, or the largest since `_reset_peak`; 0 where it is not known."""
-    if sys.platform != "linux":
-        return 0
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return int(next(x for x in lines if x.startswith(which)).split()[1]) * 1024
+def _memory(client: Any, field: str) -> list[int]:
+    """Return a size of each worker's process; 0 where it is not known."""
+    return [size or 0 for size in client.run(process_bytes, field).values()]

@@ -1,9 +1,10 @@
-"""The machine and the falcon that a measurement ran on."""
+"""The machine, the process and the falcon that a measurement ran on."""
 
 from __future__ import annotations
 
 import os
 import platform
+import re
 import subprocess
 from contextlib import suppress
 from pathlib import Path
@@ -33,6 +34,20 @@ def describe_machine() -> dict[str, Any]:
         "numpy_blas": numpy_blas(),
         "numpy_held": numpy_held(),
     }
+
+
+def process_bytes(field: str) -> int | None:
+    """Return the resident set of this process (VmRSS), or its peak (VmHWM); only Linux tells it."""
+    with suppress(OSError), open("/proc/self/status", encoding="ascii", errors="replace") as file:
+        line = re.search(rf"^{field}:\s*(\d+) kB", file.read(), re.MULTILINE)
+        return int(line[1]) * 1024 if line else None
+    return None
+
+
+def reset_peak() -> None:
+    """Let the peak of `process_bytes` begin anew, on Linux."""
+    with suppress(OSError), open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+        file.write("5")
 
 
 def describe_falcon() -> dict[str, Any]:

@@ -8,9 +8,7 @@ JSON: the name of a method of `Server` ("do") with its arguments, and what it re
 from __future__ import annotations
 
 import json
-import re
 import sys
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -23,6 +21,7 @@ from .adapters import LIBRARIES, Job
 from .errors import product_dtype, relative_error
 from .operands import mapped
 from .records import FALCON, plan_entry
+from .system import process_bytes, reset_peak
 from .workloads import Shape, operands
 
 _DESCRIBED = Shape(512, 512, 512)
@@ -35,7 +34,7 @@ class Server:
         self.name = name
         self.job: Job | None = None
         self.out: np.ndarray | None = None
-        self.start = _bytes_of("VmRSS")
+        self.start = process_bytes("VmRSS")
 
     def prepare(self, path: str) -> dict[str, Any]:
         """Map the operands, multiply once; return the error, the memory it took, falcon's plan."""
@@ -47,13 +46,12 @@ class Server:
         if self.name == FALCON:
             reply["plan"] = plan_entry(falcon.plan(a, b, self.out.dtype))
             falcon.release_workspace()
-        with suppress(OSError), open("/proc/self/clear_refs", "w", encoding="ascii") as file:
-            file.write("5")  # resets the peak
+        reset_peak()
         self.job.run()
         reply["extra_bytes"] = None
         if self.start is not None:
             held = self.start + a.nbytes + b.nbytes + self.out.nbytes
-            reply["extra_bytes"] = max(0, (_bytes_of("VmHWM") or 0) - held)
+            reply["extra_bytes"] = max(0, (process_bytes("VmHWM") or 0) - held)
         self.job.fetch()
         reply["error"] = relative_error(self.out[index], exact)
         return reply
@@ -70,14 +68,6 @@ class Server:
         out = np.empty((_DESCRIBED.M, _DESCRIBED.N), product_dtype(a.dtype))
         LIBRARIES[self.name].job(a, b, out).run()
         return LIBRARIES[self.name].describe(row)
-
-
-def _bytes_of(field: str) -> int | None:
-    """Return a size of this process; None unless Linux tells it."""
-    with suppress(OSError), open("/proc/self/status", encoding="ascii", errors="replace") as file:
-        line = re.search(rf"^{field}:\s*(\d+) kB", file.read(), re.MULTILINE)
-        return int(line[1]) * 1024 if line else None
-    return None
 
 
 def main() -> int:
