@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from falcon.codegen.program import Program
+from falcon.codegen.update import Updates
+
 ISA_NAMES: tuple[str, ...]
 DTYPES: tuple[str, ...]
 
@@ -17,11 +20,9 @@ class Scheme:
         m: int,
         k: int,
         n: int,
-        R: int,
-        u: Any,
-        v: Any,
-        w: Any,
-        n_slots: int,
+        left: Program,
+        right: Program,
+        updates: Updates,
         parts: int = 1,
     ) -> None: ...
 

@@ -71,7 +71,7 @@ def largest_sums(scheme: Scheme | None) -> tuple[float, float, float]:
     for product, steps in zip(last.order, last.steps, strict=True):
         for x in steps:
             term = left[product] * right[product] if x.source == PRODUCT else slots[x.source]
-            slots[x.slot] = (0.0 if x.first else slots[x.slot]) + abs(x.coefficient) * term
+            slots[x.slot] = (0.0 if x.first else slots[x.slot]) + abs(float(x.coefficient)) * term
             of_c = max(of_c, slots[x.slot], term)
     return of_a, of_b, of_c
 
@@ -81,8 +81,10 @@ def _largest(program: Program) -> tuple[float, list[float]]:
     most, sizes = 1.0, [1.0] * program.n_inputs
     sizes += [0.0] * (program.n_temporaries + program.n_outputs)
     for x in program.instructions:
-        size = sizes[x.x]
-        sizes[x.dst] = abs(x.coefficient) * size if x.op is Op.SCALE else size + sizes[x.y]
+        if x.op is Op.SCALE:
+            sizes[x.dst] = abs(float(x.coefficient)) * sizes[x.x]
+        else:
+            sizes[x.dst] = sizes[x.x] + sizes[x.y]
         most = max(most, sizes[x.dst])
     return most, sizes[program.first_output :]
 

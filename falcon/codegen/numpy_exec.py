@@ -76,11 +76,11 @@ def run(
         for instruction in program.instructions:
             _step(instruction, values)
         for strip, value in zip(strips, values[program.first_output :], strict=True):
-            part = value[: strip.shape[0], : strip.shape[1]]
+            clipped = value[: strip.shape[0], : strip.shape[1]]
             if accumulate:
-                np.add(strip, part, out=strip)
+                np.add(strip, clipped, out=strip)
             elif value is not strip:
-                np.copyto(strip, part)
+                np.copyto(strip, clipped)
             if finish is not None and not finish(strip):
                 return False
     return True

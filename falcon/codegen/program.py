@@ -153,7 +153,8 @@ class _Builder:
         """Compute a variable, if it has no slot yet."""
         if variable not in self._place:
             x, y, ratio = self._sums.temporaries[variable - self._sums.n_inputs]
-            self._need(x), self._need(y)
+            self._need(x)
+            self._need(y)
             home = self._home.get(variable)
             slot = self._take() if home is None else ~home
             self._linear([(x, 1), (y, ratio)], slot)
@@ -177,7 +178,7 @@ class _Builder:
             scratch = None
             if abs(c) != 1:
                 scratch = self._take()
-                self._code.append((Op.SCALE, scratch, place, None, abs(c)))
+                self._code.append((Op.SCALE, scratch, place, None, c if c > 0 else -c))
                 place = scratch
             self._code.append((Op.ADD if c > 0 else Op.SUB, dst, head, place, 1))
             if position == 0 and head != dst:

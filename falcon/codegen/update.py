@@ -161,8 +161,8 @@ def _terms(sums: SharedSums) -> dict[int, list[tuple[int, Coefficient]]]:
     for index, row in enumerate(sums.rows):
         terms[rank + index] = [(renamed(x), c) for x, c in row]
     uses: dict[int, list[int]] = defaultdict(list)
-    for variable, parts in terms.items():
-        for source, _ in parts:
+    for variable, sources in terms.items():
+        for source, _ in sources:
             uses[source].append(variable)
     # Later temporaries first: their own terms are then not yet merged.
     for variable in range(rank + blocks + len(sums.temporaries) - 1, rank + blocks - 1, -1):

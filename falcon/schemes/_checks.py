@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import isqrt, prod
 from typing import Any
 
@@ -43,14 +43,50 @@ class BrentError(SchemeError):
     failing = 0  # how many
 
 
-def implied_format(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> tuple[int, int, int]:
-    """Return the format of factors whose rows have mk, kn and mn coefficients, nested or not.
+def as_matrices(
+    *factors: Any, format: Sequence[int] | None = None, rank: Any = None, flat: bool = False
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return U, V and W exactly, of shapes (R, m, k), (R, k, n), (R, m, n), also from flat rows.
 
-    Raises SchemeError where there is no such format. Ranks are not compared.
+    `format`, `rank`: those that are expected; None: as U, V and W have it.
+    `flat`: nested rows are read as flat ones, whatever the order of their axes.
+    Raises SchemeError where they are not of one format and rank, `exact_array`'s errors else.
     """
-    sizes = [prod(x.shape[1:]) for x in (U, V, W)]
+    arrays = [exact_array(x, name) for x, name in zip(factors, "UVW", strict=True)]
+    for name, x, axes in zip("UVW", arrays, ("mk", "kn", "mn"), strict=True):
+        if x.ndim not in (2, 3):
+            raise SchemeError(
+                f"{name} has shape {x.shape}; expected three axes (R, {', '.join(axes)}), or rows "
+                f"of {axes} coefficients"
+            )
+    U, V, W = arrays
+    if format is None:
+        is_told = U.ndim == V.ndim == 3 and not flat
+        format = (*U.shape[1:], V.shape[2]) if is_told else _implied_format(arrays)
+    m, k, n = format
+    rank = len(U) if rank is None else rank
+    if 0 in (rank, m, k, n):
+        raise SchemeError(f"U has shape {U.shape} and V {V.shape}; no dimension may be zero")
+    for at, (name, shape) in enumerate(zip("UVW", ((m, k), (k, n), (m, n)), strict=True)):
+        x, of_rows = arrays[at], (rank, prod(shape))
+        if x.ndim == 3 and flat:
+            x = x.reshape(len(x), prod(x.shape[1:]))
+        expected = of_rows if x.ndim == 2 else (rank, *shape)
+        if x.shape != expected:
+            hint = f". {TRANSPOSED}" if name == "W" and x.shape == (rank, n, m) else ""
+            raise SchemeError(
+                f"{name} has shape {x.shape}; expected {expected} for the format {(m, k, n)}{hint}"
+            )
+        arrays[at] = x.reshape(rank, *shape)
+    U, V, W = arrays
+    return U, V, W
+
+
+def _implied_format(factors: Sequence[np.ndarray]) -> tuple[int, int, int]:
+    """Return the format of factors whose rows have mk, kn and mn coefficients, nested or not."""
+    sizes = [prod(x.shape[1:]) for x in factors]
     mk, kn, mn = sizes
-    if 0 not in sizes and 0 not in (U.ndim, V.ndim, W.ndim):
+    if 0 not in sizes:
         m, k, n = (isqrt(x) for x in (mk * mn // kn, mk * kn // mn, kn * mn // mk))
         if [m * k, k * n, m * n] == sizes:
             return m, k, n
@@ -58,39 +94,6 @@ def implied_format(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> tuple[int, in
         f"rows of U, V and W have {mk}, {kn} and {mn} coefficients, which are mk, kn and mn of no "
         "format <m,k,n>"
     )
-
-
-def as_matrices(*factors: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return U, V and W exactly, of shapes (R, m, k), (R, k, n), (R, m, n), also from flat rows.
-
-    Raises SchemeError where they are not of one format and rank, `exact_array`'s errors else.
-    """
-    U, V, W = (exact_array(x, name) for x, name in zip(factors, "UVW", strict=True))
-    if U.ndim == V.ndim == W.ndim == 2:
-        m, k, n = implied_format(U, V, W)
-        U, V, W = (
-            x.reshape(len(x), *shape)
-            for x, shape in zip((U, V, W), ((m, k), (k, n), (m, n)), strict=True)
-        )
-    for name, x, axes in (("U", U, "R, m, k"), ("V", V, "R, k, n"), ("W", W, "R, m, n")):
-        if x.ndim != 3:
-            raise SchemeError(
-                f"{name} has shape {x.shape}; expected three axes ({axes}), or U, V and W as rows "
-                "of mk, kn and mn coefficients"
-            )
-    rank, m, k = U.shape
-    n = V.shape[2]
-    if 0 in (rank, m, k, n):
-        raise SchemeError(f"U has shape {U.shape} and V {V.shape}; no dimension may be zero")
-    if V.shape != (rank, k, n):
-        raise SchemeError(f"V has shape {V.shape}; expected {(rank, k, n)} to fit U {U.shape}")
-    if W.shape != (rank, m, n):
-        hint = f". {TRANSPOSED}" if W.shape == (rank, n, m) else ""
-        raise SchemeError(
-            f"W has shape {W.shape}; expected {(rank, m, n)} to fit U {U.shape} and V {V.shape}"
-            f"{hint}"
-        )
-    return U, V, W
 
 
 def check_facts(kind: Any, levels: Any) -> None:

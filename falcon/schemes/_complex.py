@@ -1,8 +1,8 @@
 """`ComplexProduct`: how complex numbers are multiplied by real products, as proved data.
 
-A matrix of complex numbers is two real ones, its parts; so a complex product is a few real products
-of sums of parts. The equations of a `ComplexProduct` are those of one product of complex numbers:
-it is no `Scheme`. It composes with every scheme: `ComplexScheme`.
+A matrix of complex numbers is two real ones, its components; so a complex product is a few real
+products of sums of components. The equations of a `ComplexProduct` are those of one product of
+complex numbers: it is no `Scheme`. It composes with every scheme: `ComplexScheme`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _EQUATIONS = np.array([[[1, 0], [0, -1]], [[0, 1], [1, 0]]])
 class ComplexProduct:
     """Real products that make a complex one.
 
-    ``h_r = (U[r,0] re(a) + U[r,1] im(a)) (V[r,0] re(b) + V[r,1] im(b))``, and c's parts are
-    ``sum_r W[r,0] h_r`` and ``sum_r W[r,1] h_r``. Construction verifies the equations exactly.
+    ``h_r = (U[r,0] re(a) + U[r,1] im(a)) (V[r,0] re(b) + V[r,1] im(b))``, and c's components
+    are ``sum_r W[r,0] h_r`` and ``sum_r W[r,1] h_r``. Construction verifies the equations exactly.
 
     Parameters
     ----------
@@ -65,8 +65,9 @@ class ComplexProduct:
         if (sums != _EQUATIONS).any():
             c, a, b = (int(x[0]) for x in np.nonzero(sums != _EQUATIONS))
             raise SchemeError(
-                f"{self.name!r} does not multiply complex numbers: part {c} of the product holds "
-                f"{sums[c, a, b]} times part {a} by part {b}; expected {_EQUATIONS[c, a, b]}"
+                f"{self.name!r} does not multiply complex numbers: component {c} of the product "
+                f"holds {sums[c, a, b]} times component {a} by component {b}; "
+                f"expected {_EQUATIONS[c, a, b]}"
             )
 
     @cached_property
@@ -91,7 +92,7 @@ class ComplexProduct:
 
     @cached_property
     def shared_sums(self) -> tuple[SharedSums, SharedSums, SharedSums]:
-        """The sums of A's parts, of B's, and of products."""
+        """The sums of A's components, of B's, and of products."""
         u, v, w = self.factors
         return share(u), share(v), share(w.T)
 
@@ -134,7 +135,7 @@ class ComplexScheme:
 
     Notes
     -----
-    Inputs and outputs are the real and the imaginary parts of blocks: block x has parts 2x, 2x + 1.
+    Inputs and outputs are real components of blocks, 2x and 2x + 1 those of block x.
 
     Examples
     --------
@@ -149,8 +150,8 @@ class ComplexScheme:
     @property
     def name(self) -> str:
         """Both names."""
-        own = self.product.name
-        return own if self.scheme is None else f"{own} {self.scheme.name}"
+        product = self.product.name
+        return product if self.scheme is None else f"{product} {self.scheme.name}"
 
     @property
     def _blocks(self) -> Scheme:
@@ -208,22 +209,22 @@ class ComplexScheme:
         return self._blocks.is_integral
 
     def error_bound(self, inner: int, unit_roundoff: float) -> float:
-        """Factor of the norm-wise bound, as `Scheme.error_bound`, per part of a complex number."""
+        """Factor of the norm-wise bound, as `Scheme.error_bound`, of each component."""
         blocks, steps = self._blocks, -(-inner // self.k)
         longest = 2 + 2 + self.product.rank  # of the product's own sums
-        own = float(blocks.e_max) * steps * longest * unit_roundoff
-        return float(self.product.e_max) * (blocks.error_bound(inner, unit_roundoff) + own)
+        sums = float(blocks.e_max) * steps * longest * unit_roundoff
+        return float(self.product.e_max) * (blocks.error_bound(inner, unit_roundoff) + sums)
 
     @cached_property
     def shared_sums(self) -> tuple[SharedSums, SharedSums, SharedSums]:
         """Combine A, B and H: `product` within the scheme's sums, or the other way round."""
-        sums, parts = self.product.shared_sums, self.product.rank
+        sums, rank = self.product.shared_sums, self.product.rank
 
         def block(x: int, y: int) -> int:
             return 2 * x + y
 
         def products(x: int, y: int) -> int:
-            return parts * x + y
+            return rank * x + y
 
         u, v, w = self._blocks.shared_sums
         try:

@@ -26,7 +26,8 @@ class _Call:
     """A call that a pickle asks for, and the state that it then sets."""
 
     def __init__(self, *arguments: Any) -> None:
-        self.arguments, self.state = arguments, ()
+        self.arguments = arguments
+        self.state: tuple = ()
 
     def __setstate__(self, state: tuple) -> None:
         self.state = state

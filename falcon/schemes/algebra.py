@@ -136,7 +136,7 @@ def direct_sum(first: Scheme, second: Scheme, axis: str) -> Scheme:
     factors = []
     for factor, axes in (("U", "mk"), ("V", "kn"), ("W", "mn")):
         x, y = getattr(first, factor), getattr(second, factor)
-        offset = [size if own == axis else 0 for own, size in zip(axes, x.shape[1:], strict=True)]
+        offset = [size if name == axis else 0 for name, size in zip(axes, x.shape[1:], strict=True)]
         whole = np.zeros(
             (x.shape[0] + y.shape[0], y.shape[1] + offset[0], y.shape[2] + offset[1]),
             object if object in (x.dtype, y.dtype) else np.int64,

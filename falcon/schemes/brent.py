@@ -142,12 +142,12 @@ def _sums(
     while start < len(ends):
         stop = max(start + 1, int(np.searchsorted(ends, done + _PIECE, side="right")))
         column = factors[at][:, start:stop]
-        part = [x[column.any(axis=1)] for x in (*factors[:at], column, *factors[at + 1 :])]
+        nonzero = [x[column.any(axis=1)] for x in (*factors[:at], column, *factors[at + 1 :])]
         first = base + start * prod(sizes[at + 1 :])
         if ends[stop - 1] - done > _PIECE and at < 2:
-            yield from _sums(part, sizes, first, at + 1)
+            yield from _sums(nonzero, sizes, first, at + 1)
         else:
-            keys, values = _terms(part, sizes)
+            keys, values = _terms(nonzero, sizes)
             keys, of_key = np.unique(keys, return_inverse=True)
             sums = np.zeros(len(keys), values.dtype)
             np.add.at(sums, of_key, values)

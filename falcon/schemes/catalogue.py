@@ -126,9 +126,9 @@ def _get(name: str) -> Scheme:
         return _stored(name)
     levels = _levels(name)
     if len(levels) > 1:
-        parts = [get(level.strip()) for level in levels]
-        brent.check_work(name, prod(brent.work(x.U, x.V, x.W) for x in parts))  # before composing
-        return reduce(lambda inner, outer: outer @ inner, reversed(parts))
+        nested = [get(level.strip()) for level in levels]
+        brent.check_work(name, prod(brent.work(x.U, x.V, x.W) for x in nested))  # before composing
+        return reduce(lambda inner, outer: outer @ inner, reversed(nested))
     if name.startswith("(") and name.endswith(")"):
         return get(name[1:-1])
     image = _IMAGE.fullmatch(name)

@@ -207,6 +207,6 @@ def _differences(factors: Sequence[np.ndarray], scheme: Scheme) -> tuple[str, ..
         for r, i, j in np.argwhere(given != other):
             entry = f"{letter}{i + 1}{',' if max(given.shape[1:]) > 9 else ''}{j + 1}"
             where, what = (entry, f"h{r + 1}") if letter == "c" else (f"h{r + 1}", entry)
-            differences.append((r, f"{where}: the coefficient of {what} is {given[r, i, j]} in yours, "
-                          f"{other[r, i, j]} in the nearest"))  # fmt: skip
+            values = f"{given[r, i, j]} in yours, {other[r, i, j]} in the nearest"
+            differences.append((r, f"{where}: the coefficient of {what} is {values}"))
     return tuple(text for _, text in sorted(differences, key=lambda x: x[0]))

@@ -90,11 +90,11 @@ def _written(
     sums: SharedSums, inputs: list[Variable], letter: str
 ) -> tuple[list[Equation], list[Sum]]:
     """The equations of the temporaries, and the rows, in names."""
-    own = [(letter, f"{t + 1}") for t in range(len(sums.temporaries))]
-    names = inputs + own
+    shared = [(letter, f"{t + 1}") for t in range(len(sums.temporaries))]
+    names = inputs + shared
     temporaries: list[Equation] = [
         (name, ([(names[x], 1), (names[y], ratio)],))
-        for name, (x, y, ratio) in zip(own, sums.temporaries, strict=True)
+        for name, (x, y, ratio) in zip(shared, sums.temporaries, strict=True)
     ]
     return temporaries, [[(names[x], c) for x, c in row] for row in sums.rows]
 

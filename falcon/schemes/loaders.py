@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from io import BytesIO
-from math import prod
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import brent, published, sms
-from ._checks import BrentError, implied_format
+from ._checks import BrentError, as_matrices
 from ._coefficients import exact_array
 from ._scheme import Scheme, SchemeError
 from .published import MOST_COEFFICIENTS
@@ -264,33 +263,18 @@ def _assemble(
 
     `dims` None: the sizes of rows tell the format. `facts`: `Scheme`'s kind, levels and sums.
     """
-    factors = []
     for factor, values in zip("UVW", rows, strict=True):
         if isinstance(values, np.ndarray) and values.size > MOST_COEFFICIENTS:
             raise ValueError(f"{factor} has more than {MOST_COEFFICIENTS} coefficients")
-        factors.append(np.atleast_1d(exact_array(values, factor)))
-    if dims is None:
-        dims = list(implied_format(*factors))
-    if (
+    if dims is not None and (
         not isinstance(dims, list)
         or len(dims) != 3
         or not all(type(x) is int and 0 < x < 1000 for x in dims)
     ):
         raise SchemeError(f"the dimensions are {dims!r}; expected three positive integers")
-    m, k, n = dims
-    r = len(factors[0])
-    for at, (factor, entries) in enumerate(zip("UVW", (m * k, k * n, m * n), strict=True)):
-        array, wanted = factors[at], (r if rank is None else rank, entries)
-        if array.ndim == 3:
-            array = factors[at] = array.reshape(len(array), prod(array.shape[1:]))
-        if array.shape != wanted:
-            raise SchemeError(
-                f"{factor} has shape {array.shape}; expected {wanted} for the format {(m, k, n)}"
-            )
-    if r == 0:
-        raise SchemeError("the scheme has no products")
-    U, V, W = factors[0].reshape(r, m, k), factors[1].reshape(r, k, n), factors[2]
-    readings = [W.reshape(r, m, n), W.reshape(r, n, m).transpose(0, 2, 1)]
+    U, V, W = as_matrices(*rows, format=dims, rank=rank, flat=True)
+    (r, m, k), n = U.shape, V.shape[2]
+    readings = [W, W.reshape(r, n, m).transpose(0, 2, 1)]
     if w_transposed:
         readings.reverse()
     brent.check_work("it", 16 * m * k * n, _MOST_WORK)

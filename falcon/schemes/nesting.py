@@ -90,9 +90,7 @@ def nested_additions(
     outer: tuple[Size, Size, Size], inner: tuple[Size, Size, Size]
 ) -> tuple[int, int, int]:
     """Additions of the three combines of a composition, without making it."""
-    a, b, c = (
-        min(_additions(x, y), _additions(y, x)) for x, y in zip(outer, inner, strict=True)
-    )
+    a, b, c = (min(_additions(x, y), _additions(y, x)) for x, y in zip(outer, inner, strict=True))
     return a, b, c
 
 

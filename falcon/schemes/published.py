@@ -28,18 +28,18 @@ def of_text(text: str) -> tuple[list[int] | None, int | None, Sequence[Any]] | N
     if re.search(r"[^-\d./\s#]", text) or not re.search(r"\d", text):
         return None
     held = [x.strip().split("\n") for x in text.split("#", 9) if x.strip()]
-    parts: list[list[list[Any]]] = [
-        [[int(y) if y.lstrip("-").isdigit() else y for y in x.split()] for x in part]
-        for part in held[:4]
+    tables: list[list[list[Any]]] = [
+        [[int(y) if y.lstrip("-").isdigit() else y for y in x.split()] for x in lines]
+        for lines in held[:4]
     ]
-    if len(parts) == 1 and len(parts[0]) == 4:
-        (m, k, n, rank), *lines = parts[0]
+    if len(tables) == 1 and len(tables[0]) == 4:
+        (m, k, n, rank), *lines = tables[0]
         sized = zip(lines, (m * k, k * n, m * n), strict=True)
         rows = [[x[i : i + size] for i in range(0, len(x), size)] for x, size in sized]
         return [m, k, n], rank, rows
-    if len(parts) != 3:
+    if len(tables) != 3:
         raise ValueError(f"there are {len(held)}; expected U, V and W with a line # in between")
-    return None, None, [list(zip(*x, strict=True)) for x in parts]
+    return None, None, [list(zip(*x, strict=True)) for x in tables]
 
 
 def of_record(record: Mapping[str, Any], dims: Sequence[int]) -> list[Sequence[Any]]:

@@ -19,7 +19,7 @@ from torch.overrides import handle_torch_function, has_torch_function
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 import falcon
-from falcon._core.dtypes import CUDA, DType
+from falcon._core.dtypes import TABLE, DType
 
 
 def _missing(row: DType) -> str:
@@ -31,8 +31,9 @@ def _missing(row: DType) -> str:
     return ""
 
 
-# The types that falcon multiplies, and what each needs that is missing.
-DTYPES = {getattr(torch, row.name): _missing(row) for row in CUDA}
+# The real floating-point types that torch has too, and what each needs that is missing.
+_FLOATS = (x for x in TABLE if x.unit_roundoff and not x.is_complex and hasattr(torch, x.name))
+DTYPES = {getattr(torch, row.name): _missing(row) for row in _FLOATS}
 # Left to torch: products of fewer multiplications, which falcon's Python code would delay, and of
 # fewer rows, for which falcon would copy B (nn.Linear's weight is B by columns).
 LEAST_PRODUCT = 256**3
@@ -163,8 +164,7 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
         ctx.bias_shape = None if bias is None else bias.shape
-        ctx.save_for_backward(x, w)
-        return _in_forward(torch.ops.falcon.linear, x, w, bias)
+        return _forward(torch.ops.falcon.linear, ctx, x, w, bias)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -183,8 +183,7 @@ class _Linear(torch.autograd.Function):
 class _Matmul(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
-        ctx.save_for_backward(a, b)
-        return _in_forward(torch.ops.falcon.matmul, a, b)
+        return _forward(torch.ops.falcon.matmul, ctx, a, b)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -197,8 +196,9 @@ class _Matmul(torch.autograd.Function):
         return for_a, for_b
 
 
-def _in_forward(op: Callable[..., Tensor], *operands: Tensor | None) -> Tensor:
-    """Call an operator's next kernel; levels of functorch outside of this one record theirs."""
+def _forward(op: Callable[..., Tensor], ctx: Any, *operands: Tensor | None) -> Tensor:
+    """Keep the factors and call the next kernel; levels of functorch outside of this one record."""
+    ctx.save_for_backward(*operands[:2])
     levels = torch._C._are_functorch_transforms_active()
     with torch.set_grad_enabled(levels), torch._C._AutoDispatchBelowAutograd():
         return op(*operands)

@@ -19,7 +19,7 @@ def test_one_changed_coefficient_is_refused(product):
             rows[r][part] += 1 if rows[r][part] <= 0 else -1
             changed = {x: getattr(product, x) for x in FACTORS}
             changed[factor] = tuple(map(tuple, rows))
-            with pytest.raises(SchemeError, match="does not multiply complex numbers: part"):
+            with pytest.raises(SchemeError, match="does not multiply complex numbers: component"):
                 ComplexProduct(**changed, name="changed")
 
 
