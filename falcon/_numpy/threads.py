@@ -29,16 +29,15 @@ class Blas(NamedTuple):
 @cache
 def numpy_blas() -> Blas | None:
     """Find NumPy's BLAS among the loaded libraries; None for one that threadpoolctl cannot set."""
-    found = [
+    libraries = [
         x
         for x in ThreadpoolController().lib_controllers
         if x.user_api == "blas" and x.internal_api != "falcon"
     ]
-    # Other packages (SciPy, for example) may have loaded a BLAS of their own.
-    found.sort(key=lambda x: "numpy" not in x.filepath.lower())
-    if not found:
+    if not libraries:
         return None
-    library = found[0]
+    # Other packages (SciPy, for example) may have loaded a BLAS of their own.
+    library = next((x for x in libraries if "numpy" in x.filepath.lower()), libraries[0])
     about = library.info()
     if about.get("threading_layer") == "pthreads":
         for name in library.check_symbols:

@@ -32,7 +32,8 @@ def verify(
     x, y, c : dask.array.Array, shapes (M, K), (K, N), (M, N)
         Of any chunks. x and c are made or read twice, y three times, chunk by chunk.
     growth : float, optional
-        Allowed error growth: by default 8, or for types of 16 bits that of ``plan(x, y)``.
+        Allowed error growth: by default 8, or for x and y of one type of 16 bits that of
+        ``falcon.dask.plan(x, y)``.
     trials, seed
         As for `falcon.verify`.
 

@@ -324,9 +324,13 @@ def test_reread_is_for_files():
 # --- verification ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "complex64", "float16"])
-def test_verify(dtype):
-    a, b = ((8 * RNG.standard_normal(s)).astype(dtype) for s in ((300, 200), (200, 250)))
+KINDS = ["float32", "float64", "int32", "complex64", "float16", "float16 float32"]
+
+
+@pytest.mark.parametrize("kinds", KINDS)
+def test_verify(kinds):
+    a, b = (8 * RNG.standard_normal(s) for s in ((300, 200), (200, 250)))
+    a, b = a.astype(kinds.split()[0]), b.astype(kinds.split()[-1])
     x, y = da.from_array(a, (70, 90)), da.from_array(b, (60, 64))
     made = falcon.dask.matmul(x, y)
     c = made.compute()
