@@ -72,8 +72,8 @@ def rates(
 ) -> Any:
     """Return the rates of a backend for a problem's threads and device.
 
-    `backends`: see `profile`. A GPU is measured if its profile has none (a second), without a lock:
-    several threads may do so at once.
+    `backends`: see `profile`. A GPU, and a backend of which no rates are shipped, is measured if its
+    profile has none (a second), without a lock: several threads may do so at once.
     `operand`: as which elements are multiplied, if not as those of their own type.
     """
     row = (operand or problem.operand).measured
@@ -83,7 +83,7 @@ def rates(
     entry = backend.name, row.name, problem.threads
     key = *entry, device, revision()
     found = _rates.get(key)
-    if found is None and device is not None:
+    if found is None and (device is not None or not _is_shipped(backend.name)):
         found = machine.rates.get(entry)
         if found is None:
             _log.info("falcon: measuring %s %s (a second, once)", *entry[:2])
@@ -133,6 +133,8 @@ def source(
     """Say where `rates` come from; parameters as there."""
     if problem.device is not None:
         return "measured on this GPU"
+    if not _is_shipped(backend.name):
+        return "measured here"
     kind, machine = (operand or problem.operand).measured, profile(backends)
     if _measured(backend, kind, machine):
         return "measured by tune" + (" (FALCON_PROFILE)" if machine.pinned else "")
@@ -157,6 +159,10 @@ def shipped() -> list[Row]:
         values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in x.items()}
         found.append(Row(*about, Rates(**values)))
     return found
+
+
+def _is_shipped(backend: str) -> bool:
+    return any(x.backend == backend for x in shipped())
 
 
 def _rows_of(backend: Backend, operand: DType) -> list[Row]:
