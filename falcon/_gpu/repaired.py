@@ -19,8 +19,8 @@ _memory: Memory | None = None
 _places: dict[Hashable, int] = {}
 
 
-def word(problem: Hashable) -> int:
-    """Return the address of a problem's word; 0 if there is none."""
+def host_flag(problem: Hashable) -> int:
+    """Return the address of a problem's flag; 0 if there is none."""
     global _memory
     if _memory is None:
         if device.is_capturing():

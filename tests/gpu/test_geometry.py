@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 import falcon
 from falcon._core.dtypes import FLOAT16, FLOAT32
 from falcon._core.problem import Problem
-from falcon._gpu import device, geometry, kernels, sources
+from falcon._gpu import device, geometry, kernels, layout, sources
 from falcon._gpu.matrix import dense
+from falcon._gpu.packed import Sums
 from falcon.codegen.cuda_plan import products
 
 from . import fake_cupy
@@ -26,7 +27,7 @@ NO_RESERVE = 0x4000  # MAP_NORESERVE of Linux, which the mmap module does not na
 def test_blocks_cover_the_matrix_in_whole_sectors(M, N, K):
     scheme = falcon.schemes.get("3x4x5:48")
     for size, parts, block in zip(
-        (M, N, K), (3, 5, 4), geometry.block_sizes(M, N, K, scheme), strict=True
+        (M, N, K), (3, 5, 4), layout.block_sizes(M, N, K, scheme), strict=True
     ):
         assert block * parts >= size
         assert block % 16 == 0
@@ -35,18 +36,18 @@ def test_blocks_cover_the_matrix_in_whole_sectors(M, N, K):
 
 @given(SIZE, SIZE, SIZE, st.integers(2**12, 2**34), st.booleans())
 def test_chunks_keep_the_room(M, N, K, room, packed):
-    block = geometry.block_sizes(M, N, K, STRASSEN)
+    block = layout.block_sizes(M, N, K, STRASSEN)
     problem = Problem(M, N, K, FLOAT32, packed=packed, device=0)
-    found = geometry.chunks_within(block, problem, STRASSEN, room)
+    found = layout.chunk_within(block, problem, STRASSEN, room)
     if found is None:
         smallest = (16, 16, block[2] if packed else 16)
         # Chunks are halved: within a factor of the smallest there may be none.
-        assert room < 8 * sum(geometry.buffers(smallest, problem, STRASSEN))
+        assert room < 8 * sum(layout.sums(smallest, problem, STRASSEN))
         return
     assert all(0 < chunk <= size for chunk, size in zip(found, block, strict=True))
     assert all(chunk % 16 == 0 for chunk in found)
     assert not packed or found[2] == block[2]
-    assert sum(geometry.buffers(found, problem, STRASSEN)) <= room
+    assert sum(layout.sums(found, problem, STRASSEN)) <= room
 
 
 PROBE = """
@@ -103,7 +104,7 @@ def test_index_arithmetic_beyond_two_to_the_31(monkeypatch):
     monkeypatch.setattr(kernels.device, "function", fake_cupy.compiled)
     monkeypatch.setattr(kernels, "_function", kernels._function.__wrapped__)
     M, N = 66000, 65600
-    (h, w) = geometry.block_sizes(M, N, N, STRASSEN)[:2]
+    (h, w) = layout.block_sizes(M, N, N, STRASSEN)[:2]
     assert M * N > 2**32 - 2**29
     assert 7 * h * w > 2**31
     large, planes, wide = Sparse(M * N * 2), Sparse(7 * h * w * 2), Sparse(7 * h * w * 4)
@@ -115,7 +116,8 @@ def test_index_arithmetic_beyond_two_to_the_31(monkeypatch):
             matrix[i * h + x, j * w + y] = 1 + 2 * i + j
     a11, a12, a21, a22 = 1, 2, 3, 4
     operand = dense(large.pointer, (M, N), FLOAT16)
-    part = kernels.Part(operand, (h, w), (0, 0), (h, w), planes.pointer)
+    written = Sums.of(planes.pointer, operand, h, w, FLOAT16)
+    part = kernels.Part(operand, (h, w), (0, 0), (h, w), written)
     made = kernels.combine(STRASSEN, FLOAT16, part)
     assert made.grid[0] * 128 * 8 >= h * w
     # The block that holds (x, y), and the last one.

@@ -256,7 +256,7 @@ struct Edge {
 
 // --- powers of two by which lines (rows of A, columns of B) are multiplied -----------------------
 
-// What the word before the powers says: all are 1 (zero), some are not, some are larger than 1.
+// The state before the powers: all are 1 (zero), some are not, some are larger than 1.
 #define FALCON_NOT_ONE 1u
 #define FALCON_MULTIPLIED 2u
 
@@ -266,8 +266,9 @@ struct Powers {
     const double *at;
     long long step;
     FALCON_INLINE Powers(const double *at, long long step) : at(at), step(step) {}
-    FALCON_INLINE Powers(const double *scale, long long first, long long step, unsigned least)
-        : at(scale && *reinterpret_cast<const unsigned *>(scale) >= least ? scale + 1 + first : nullptr), step(step) {}
+    FALCON_INLINE Powers(const double *powers, long long first, long long step, unsigned least)
+        : at(powers && *reinterpret_cast<const unsigned *>(powers) >= least ? powers + 1 + first : nullptr),
+          step(step) {}
     FALCON_INLINE Powers from(long long line) const { return {at ? at + line : at, step}; }
     FALCON_INLINE double of(int block) const { return at ? at[block * step] : 1.0; }
 };

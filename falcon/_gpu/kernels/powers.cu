@@ -5,29 +5,32 @@
 //   sums      parts x lines, of norms.cu; with one part, they may be the memory of the powers
 //   block     lines of a block
 //   most      the largest exponent; a group that needs a larger one is unknown
-//   even      whether the norms of a group are evened out
-//   lift      whether groups of small numbers are multiplied as far as `most` allows, because parts of
+//   equilibrate
+//             whether the norms of a group are evened out
+//   raise_exponent
+//             whether groups of small numbers are multiplied as far as `most` allows, because parts of
 //             them (bfloat16) would be subnormal
-//   scale     a word, zero at first, and the powers: see Powers in common.cuh
+//   powers    a state, zero at first, and the powers: see Powers in common.cuh
 //   first     thread blocks of the first matrix
 
 #define FALCON_OCTAVE (1 << FALCON_OCTAVE_BITS)
-// The squared norm of a line below which it is lifted: parts of numbers near it are far from subnormal.
+// The squared norm of a line below which exponents are raised: parts of numbers near it are far from
+// subnormal.
 #define FALCON_SMALL 0x1p-64
 
 extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
-    falcon_scales(int most, int even, int lift, long long first, const double *sums_0, int parts_0, long long lines_0,
-                  long long block_0, double *scale_0, const double *sums_1, int parts_1, long long lines_1,
-                  long long block_1, double *scale_1) {
+    falcon_powers(int most, int equilibrate, int raise_exponent, long long first, const double *sums_0, int parts_0,
+                  long long lines_0, long long block_0, double *powers_0, const double *sums_1, int parts_1,
+                  long long lines_1, long long block_1, double *powers_1) {
     const bool second = blockIdx.x >= first;
     const double *sums = second ? sums_1 : sums_0;
     const int parts = second ? parts_1 : parts_0;
     const long long lines = second ? lines_1 : lines_0, block = second ? block_1 : block_0;
-    double *scale = second ? scale_1 : scale_0;
+    double *powers = second ? powers_1 : powers_0;
     const long long place = (long long)(blockIdx.x - (second ? first : 0)) * blockDim.x + threadIdx.x;
     if (place >= block || place >= lines)
         return;
-    double *power = scale + 1, total = 0, least = 0, largest = 0;
+    double *power = powers + 1, total = 0, least = 0, largest = 0;
     int count = 0, present = 0;
     bool known = true;
     for (long long line = place; line < lines; line += block, ++count) {
@@ -44,7 +47,7 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
         ++present;
     }
     const auto level = [power](long long line) { return (int)rint(log2(power[line]) * (FALCON_OCTAVE / 2)); };
-    bool scaled = known && even && total > FALCON_SCALED_FROM * present * least;
+    bool scaled = known && equilibrate && total > FALCON_SCALED_FROM * present * least;
     int base = 0, top = -0x7fffffff, bottom = 0x7fffffff;
     const auto octave = [&](long long line) { return (level(line) - base) >> FALCON_OCTAVE_BITS; };
     if (scaled) {
@@ -78,14 +81,14 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
             }
         scaled = known && after / least_after < total / least;
     }
-    const int up = lift && present && largest < FALCON_SMALL ? most - (scaled ? top - bottom : 0) : 0;
+    const int up = raise_exponent && present && largest < FALCON_SMALL ? most - (scaled ? top - bottom : 0) : 0;
     for (long long line = place; line < lines; line += block) {
         const double square = power[line];
         const int exponent = up + (scaled && square != 0 ? top - octave(line) : 0);
         power[line] = !known ? -1.0 : square == 0 ? 0.0 : ldexp(1.0, exponent);
     }
     if (scaled || up || !known || present < count)
-        atomicMax(reinterpret_cast<unsigned *>(scale), scaled || up ? FALCON_MULTIPLIED : FALCON_NOT_ONE);
+        atomicMax(reinterpret_cast<unsigned *>(powers), scaled || up ? FALCON_MULTIPLIED : FALCON_NOT_ONE);
 }
 
 #undef FALCON_OCTAVE
