@@ -202,9 +202,9 @@ class GpuBackend:
             lines = [kernels.Lines(b.transposed(), columns, powers.pointer)]
             scratch = memory.pointer, memory.nbytes
             steps += kernels.powers(lines, *scratch, plan.guarded, raise_exponent)
-        sums = Sums.of(memory.pointer, b, columns, inner, operand, of_b=True)
-        block = inner, columns
-        part = kernels.Part(b, block, (0, 0), block, sums, powers.pointer)
+        sums = Sums(memory.pointer, columns, inner, b.by_columns, True, operand)
+        spans = (0, inner), (0, columns)
+        part = kernels.Part(b, (inner, columns), *spans, sums, powers.pointer)
         run(*steps, kernels.combine(layout.scheme, operand, of_b=part))
         return Payload(b, Packed(sums, memory, powers))
 

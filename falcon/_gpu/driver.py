@@ -130,11 +130,11 @@ class _Stages:
     def _combine(self, row: Span, column: Span, part: Span) -> tuple[Sums, Sums]:
         """Form the sums of a part of A and of B, unless the buffers still hold them."""
         (M, N, K), places, operand = self._layout.block, self._places, self._operand
-        a = Sums.of(places.at, self._a, row[1], part[1], operand)
-        of_a = kernels.Part.of(self._a, (M, K), (row, part), a, self._powers_a)
+        a = Sums(places.at, row[1], part[1], self._a.by_columns, False, operand)
+        of_a = kernels.Part(self._a, (M, K), row, part, a, self._powers_a)
         if self._packed is None:
-            b = Sums.of(places.bt, self._b, column[1], part[1], operand, of_b=True)
-            of_b = kernels.Part.of(self._b, (K, N), (part, column), b, self._powers_b)
+            b = Sums(places.bt, column[1], part[1], self._b.by_columns, True, operand)
+            of_b = kernels.Part(self._b, (K, N), part, column, b, self._powers_b)
         else:
             b, of_b = replace(self._packed.sums, first=column[0]), None
         needed = [None if x == y else x for x, y in zip((of_a, of_b), self._held, strict=True)]
@@ -150,7 +150,7 @@ class _Stages:
         flags = self._places.flags if plan.options.check != "none" or by_parts else 0
         if flags:
             self.steps.append(Fill("combine H", (flags, flag_bytes(row[1], column[1]))))
-        to = kernels.Part.of(self._out, self._layout.block[:2], (row, column))
+        to = kernels.Part(self._out, self._layout.block[:2], row, column)
         what = self._layout.scheme, self._sums, to, self._c
         powers = self._powers_a, self._powers_b
         update = kernels.Update(*what, alpha, beta, flags, powers)

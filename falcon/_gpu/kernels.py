@@ -42,24 +42,17 @@ class Part:
 
     matrix: Matrix
     block: tuple[int, int]  # rows and columns of a block
-    start: tuple[int, int]  # first row and column of the part of every block, and its size
-    size: tuple[int, int]
+    # The part of every block.
+    rows: Span
+    columns: Span
     # Of A and B: what is written, and the address of the powers made by `powers` (0: none).
     sums: Sums | None = None
     powers: int = 0
 
-    @classmethod
-    def of(
-        cls,
-        matrix: Matrix,
-        block: tuple[int, int],
-        spans: tuple[Span, Span],
-        sums: Sums | None = None,
-        powers: int = 0,
-    ) -> Part:
-        """Describe the part that spans those rows and columns of every block."""
-        start, size = zip(*spans, strict=True)
-        return cls(matrix, block, start, size, sums, powers)
+    @property
+    def start(self) -> tuple[int, int]:
+        """First row and column of the part of every block."""
+        return self.rows[0], self.columns[0]
 
     @property
     def pointer(self) -> int:
@@ -74,7 +67,8 @@ class Part:
         """
         left = tuple(x - first for x, first in zip(self.matrix.shape, self.start, strict=True))
         step = -1 if self.matrix.by_columns else 1
-        return (*left[::step], *self.block[::step], *self.size[::step])  # type: ignore[return-value]
+        size = self.rows[1], self.columns[1]
+        return (*left[::step], *self.block[::step], *size[::step])  # type: ignore[return-value]
 
     def allows(self, vector: int) -> bool:
         """Whether every block can be accessed `vector` elements at a time."""

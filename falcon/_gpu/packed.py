@@ -20,25 +20,15 @@ class Sums:
     pointer: int
     lines: int  # rows of a sum of A, columns of one of B
     inner: int
-    along: bool  # neighbours along the inner dimension are adjacent
     by_columns: bool  # they are stored by columns, as the matrix is
+    of_b: bool
     operand: DType  # of the problem
     first: int = 0  # the line with which products begin
 
-    @classmethod
-    def of(
-        cls,
-        pointer: int,
-        matrix: Matrix,
-        lines: int,
-        inner: int,
-        operand: DType,
-        *,
-        of_b: bool = False,
-    ) -> Sums:
-        """Describe the sums of a matrix in memory at `pointer`."""
-        by_columns = matrix.by_columns
-        return cls(pointer, lines, inner, by_columns == of_b, by_columns, operand)
+    @property
+    def along(self) -> bool:
+        """Whether neighbours along the inner dimension are adjacent."""
+        return self.by_columns == self.of_b
 
     def of_group(self, group: Group) -> Operand:
         """Return what the products of a group multiply: chains side by side."""

@@ -112,8 +112,8 @@ def _measured(index: int, operand: DType) -> DeviceRates:
     products = partial(
         run, *cublas.products(half, half, inner, *several, batch=batch, operand=operand)
     )
-    block, written = (rows, columns), Sums.of(memory.pointer, source, rows, columns, operand)
-    part = kernels.Part(source, block, (0, 0), block, written)
+    written = Sums(memory.pointer, rows, columns, source.by_columns, False, operand)
+    part = kernels.Part(source, (rows, columns), (0, rows), (0, columns), written)
     combine = partial(run, kernels.combine(scheme, operand, part))
     nothing = partial(run, kernels.empty())
 

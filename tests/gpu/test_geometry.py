@@ -116,8 +116,8 @@ def test_index_arithmetic_beyond_two_to_the_31(monkeypatch):
             matrix[i * h + x, j * w + y] = 1 + 2 * i + j
     a11, a12, a21, a22 = 1, 2, 3, 4
     operand = dense(large.pointer, (M, N), FLOAT16)
-    written = Sums.of(planes.pointer, operand, h, w, FLOAT16)
-    part = kernels.Part(operand, (h, w), (0, 0), (h, w), written)
+    written = Sums(planes.pointer, h, w, False, False, FLOAT16)
+    part = kernels.Part(operand, (h, w), (0, h), (0, w), written)
     made = kernels.combine(STRASSEN, FLOAT16, part)
     assert made.grid[0] * 128 * 8 >= h * w
     # The block that holds (x, y), and the last one.

@@ -350,6 +350,23 @@ def test_launches_are_few(cupy, state):
     assert geometry.regions(64, 64) == 1
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_below_the_least_size_a_call_is_one_product(cupy, state, dtype):
+    """ "auto" measures nothing there, and neither looks at norms nor takes a workspace."""
+    a = on_device(cupy, whole((1023, 1024), 1), dtype)
+    b = on_device(cupy, whole((1024, 1023), 2), dtype)
+    out = cupy.empty((1023, 1023), kind(dtype))
+    held = state.allocated
+    for _ in range(2):  # planned, then from the record
+        state.products.clear()
+        falcon.gemm(a, b, out=out)
+        assert [batch for _, batch, *_ in state.products] == [1]
+    assert (state.launches, state.fills, state.timed) == ([], [], set())
+    assert state.allocated == held
+    plan = falcon.plan(a, b)
+    assert (plan.workspace, plan.why) == (0, "a dimension is below 1024: too small for any LCMA")
+
+
 @pytest.mark.parametrize("gap", [0, 1, 3])
 def test_c_is_added_to_a_single_row_by_columns(cupy, gap):
     """It is copied without gaps, and its entries are then neighbours both ways."""
