@@ -86,14 +86,10 @@ def test_repair_starts_few_thread_blocks(height, width, blocks, multiprocessors)
     assert x * y < 2 * multiprocessors + blocks
 
 
-class Sparse:
+def sparse(nbytes):
     """Address space for a huge matrix, of which the pages that are touched take memory."""
-
-    def __init__(self, nbytes):
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NO_RESERVE
-        self._map = mmap.mmap(-1, nbytes, flags=flags)
-        self.bytes = np.frombuffer(self._map, np.uint8)
-        self.pointer = self.bytes.ctypes.data
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NO_RESERVE
+    return np.frombuffer(mmap.mmap(-1, nbytes, flags=flags), np.uint8)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs sparse memory")
@@ -107,16 +103,16 @@ def test_index_arithmetic_beyond_two_to_the_31(monkeypatch):
     (h, w) = layout.block_sizes(M, N, N, STRASSEN)[:2]
     assert M * N > 2**32 - 2**29
     assert 7 * h * w > 2**31
-    large, planes, wide = Sparse(M * N * 2), Sparse(7 * h * w * 2), Sparse(7 * h * w * 4)
-    matrix = large.bytes.view(np.float16).reshape(M, N)
-    sums = planes.bytes.view(np.float16).reshape(7, h, w)
+    large, planes, wide = sparse(M * N * 2), sparse(7 * h * w * 2), sparse(7 * h * w * 4)
+    matrix = large.view(np.float16).reshape(M, N)
+    sums = planes.view(np.float16).reshape(7, h, w)
     x, y = M - h - 1, w - 37  # in all blocks
     for i in range(2):
         for j in range(2):
             matrix[i * h + x, j * w + y] = 1 + 2 * i + j
     a11, a12, a21, a22 = 1, 2, 3, 4
-    operand = dense(large.pointer, (M, N), FLOAT16)
-    written = Sums(planes.pointer, h, w, False, False, FLOAT16)
+    operand = dense(large.ctypes.data, (M, N), FLOAT16)
+    written = Sums(planes.ctypes.data, h, w, False, False, FLOAT16)
     part = kernels.Part(operand, (h, w), (0, h), (0, w), written)
     made = kernels.combine(STRASSEN, FLOAT16, part)
     assert made.grid[0] * 128 * 8 >= h * w
@@ -127,10 +123,10 @@ def test_index_arithmetic_beyond_two_to_the_31(monkeypatch):
     expected = [int(v) for v in STRASSEN.U.reshape(7, -1) @ [a11, a12, a21, a22]]
     assert sums[:, x, y].tolist() == expected
 
-    hs = wide.bytes.view(np.float32).reshape(7, h, w)
+    hs = wide.view(np.float32).reshape(7, h, w)
     hs[:, x, y] = np.arange(1, 8)
     update = kernels.Update(STRASSEN, FLOAT32, part, None, 1.0, 0.0, 0)
-    made = kernels.combine_out(update, wide.pointer)
+    made = kernels.combine_out(update, wide.ctypes.data)
     tiles = -(-w // 128)
     wanted = x // 4 * tiles + y // 128
     fake_cupy.launch(made.kernel, (wanted + 1, 1, 1), made.block, made.arguments, first=wanted)

@@ -7,7 +7,6 @@ import pytest
 
 import falcon
 from falcon._core.spread import powers_of_two, spread
-from falcon._front.families.device import device_family
 from falcon._gpu import kernels, repaired
 from falcon._gpu.arrays import library_of
 from falcon._gpu.steps import run
@@ -34,13 +33,12 @@ def operands(dtype, uneven=None):
     return a.astype(kind(dtype)), b.astype(kind(dtype))
 
 
-def guarded(a, b, scheme, check="finite", out=None):
-    """The plan that "auto" would make, had it chosen that scheme; `out` is added to as well."""
+def guarded(a, b, scheme, check="finite", adds=False):
+    """The plan that "auto" would make, had it chosen that scheme; `adds`: to out in place."""
     with falcon.config(check=check):
         plan = falcon.plan(a, b, scheme=scheme)
-    if out is not None:
-        p, family = plan.problem, device_family({"a": a})
-        problem = family.problem(a, b, out, out, p.operand, p.result, plan.options)
+    if adds:
+        problem = replace(plan.problem, buffered=True)
         (option,) = plan.backend.candidates(problem, [plan.scheme], None)
         plan = replace(plan, problem=problem, option=option)
     return replace(plan, guarded=True)
@@ -56,7 +54,7 @@ def test_uneven_operands_are_scaled(cupy, dtype, uneven, orders):
     c = np.ones((M, N))
     out = on_device(cupy, c, dtype, orders[2])
     check = "none" if orders == "CFF" and uneven != "not finite" else "finite"
-    plan = guarded(left, right, "strassen", check, out)
+    plan = guarded(left, right, "strassen", check, adds=True)
     matrices = [library_of(x).matrix(x) for x in (left, right, out)]
     plan.backend.execute(plan, *matrices, matrices[2], alpha=2.0, beta=-1.0)
     with np.errstate(all="ignore"):

@@ -347,7 +347,6 @@ def test_launches_are_few(cupy, state):
         x.clear()
     replace(falcon.plan(a, b, scheme="strassen"), guarded=True)(a, b)
     assert [len(x) for x in (state.launches, state.fills, state.products)] == [5, 1, 1]
-    assert geometry.regions(64, 64) == 1
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -363,8 +362,6 @@ def test_below_the_least_size_a_call_is_one_product(cupy, state, dtype):
         assert [batch for _, batch, *_ in state.products] == [1]
     assert (state.launches, state.fills, state.timed) == ([], [], set())
     assert state.allocated == held
-    plan = falcon.plan(a, b)
-    assert (plan.workspace, plan.why) == (0, "a dimension is below 1024: too small for any LCMA")
 
 
 @pytest.mark.parametrize("gap", [0, 1, 3])
