@@ -30,9 +30,9 @@ def rates(dtype):
 def row(dtype, size, name):
     """Return seconds per stage."""
     backend, scheme = device_backend(), name and falcon.schemes.get(name)
-    operand = BY_ARITHMETIC.get(dtype) or of(dtype)
-    problem = Problem(size, size, size, operand, device=0)
-    (option,) = backend.candidates(problem, [scheme], MEMORY // 4)
+    row = BY_ARITHMETIC.get(dtype)
+    problem = Problem(size, size, size, of(dtype) if row is None else row.left, device=0)
+    (option,) = backend.candidates(problem, [scheme], MEMORY // 4, row)
     return dict(backend.predicted(problem, option, rates(dtype)).seconds)
 
 

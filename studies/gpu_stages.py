@@ -21,7 +21,6 @@ import falcon
 from falcon._backends import DEVICE, get_backend
 from falcon._gpu import device, driver, workspaces
 from falcon._gpu.arrays import library_of
-from falcon._gpu.operands import Call
 from falcon._gpu.rates import seconds_per_call
 from falcon._gpu.steps import run
 from falcon.bench import gpu
@@ -53,10 +52,9 @@ def measure(case, a, b, out, options):
     matrices = library.matrix(a), library.matrix(b), None, library.matrix(out)
 
     def steps(x):
-        call = Call.of(x, *matrices, None)
-        memory = workspaces.allocate(library, call.nbytes)
+        memory = workspaces.allocate(library, x.option.tiling.nbytes)
         held.append(memory)
-        return driver.steps_of(call, memory, alpha=1.0, beta=0.0)
+        return driver.steps_of(x, matrices, None, memory.pointer, alpha=1.0, beta=0.0)
 
     held = []
     made = steps(plan)
@@ -87,10 +85,10 @@ def work_of(plan):
     """Bytes that norms and combines move, operations of the products; repetitions included."""
     scheme, p = plan.scheme, plan.problem
     assert scheme is not None
-    item, sums, found = p.operand.itemsize, p.accumulator.itemsize, products(scheme)
-    rows, columns, inner = plan.option.tiling[:3]
-    again_a, again_b, _ = plan.option.again
-    rank, planes = len(found.places), found.planes
+    item, sums = p.operand.itemsize, p.accumulator.itemsize
+    rows, columns, inner = plan.option.tiling.block
+    again_a, again_b = plan.option.tiling.combined_again
+    rank, planes = scheme.rank, products(scheme).planes
     return {
         "norms": item * (p.M * p.K * (scheme.m > 1) + p.K * p.N * (scheme.n > 1)),
         "combine": again_a * item * (p.M * p.K + rank * rows * inner)

@@ -3,13 +3,13 @@
 ::
 
     backend.py    GpuBackend, which fulfils falcon._core.backend.Backend
+    layout.py     how a call is cut, and what its workspace holds: made when it is planned
     driver.py     the stages of one multiplication, as steps
     steps.py      the kinds of steps, started in the current stream; records.py: of repeated calls
-    operands.py   the operands of a call, and the copies that some need
-    geometry.py   sizes of blocks, chunks, buffers and launches
-    kernels.py    compiled kernels and their launches
+    operands.py   the copies that operands of a call need
+    kernels.py    compiled kernels and their launches; geometry.py: sizes of these
     sources.py    CUDA source text: generated definitions, followed by a file of kernels/
-    matrix.py     a matrix in GPU memory; packed.py: the sums of B
+    matrix.py     a matrix in GPU memory; packed.py: the sums of A and B, and a packed B
     arrays.py     CuPy arrays and torch tensors as matrices; where.py: where an array is
     device.py     all that falcon uses of CuPy; cublas.py: of cuBLAS
     available.py  whether CuPy, a GPU and its libraries work here

@@ -14,7 +14,7 @@ from math import hypot
 from typing import Any
 
 from falcon._core.bound import growth_of_rounded_sums
-from falcon._core.dtypes import CUDA, FLOAT32
+from falcon._core.dtypes import BY_ARITHMETIC, CUDA, DType
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.policy import Policy
@@ -22,31 +22,15 @@ from falcon._core.problem import Problem
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 
-from . import (
-    available,
-    cublas,
-    device,
-    driver,
-    kernels,
-    model,
-    operands,
-    repaired,
-    workspaces,
-)
+from . import available, cublas, device, driver, kernels, model, operands, repaired, workspaces
 from .arrays import library_of
-from .geometry import (
-    block_sizes,
-    buffers,
-    chunks_within,
-    combined_again,
-    scale_bytes,
-    staged,
-)
-from .matrix import Matrix, dense
-from .packed import Packed, Payload
+from .geometry import powers_bytes
+from .layout import Layout, layout_of
+from .matrix import Matrix, Memory
+from .packed import Packed, Payload, Sums
 from .rates import DeviceRates, measure
 from .records import Record
-from .steps import Fill, Step, run
+from .steps import Step, run
 from .where import device_of
 
 _log = logging.getLogger("falcon")
@@ -87,7 +71,7 @@ class GpuBackend:
     def why_unavailable(self) -> str | None:
         return available.why_unavailable()
 
-    def why_not(self, problem: Problem) -> str | None:
+    def why_not(self, problem: Problem, operand: DType | None = None) -> str | None:
         """Return None for floating matrices in GPU memory, else why the problem cannot run."""
         if problem.device is None:
             return (
@@ -101,7 +85,9 @@ class GpuBackend:
             return f"the operands are cast to {problem.result} first"
         return None
 
-    def why_classical_only(self, problem: Problem, scheme: Scheme | None = None) -> str | None:
+    def why_classical_only(
+        self, problem: Problem, scheme: Scheme | None = None, operand: DType | None = None
+    ) -> str | None:
         """Return `why_not`: every scheme runs on every dtype."""
         return self.why_not(problem)
 
@@ -109,9 +95,13 @@ class GpuBackend:
         return _POLICY_16_BITS if problem.operand.itemsize == 2 else _POLICY
 
     def candidates(
-        self, problem: Problem, schemes: Iterable[Scheme | None], limit: int | None
+        self,
+        problem: Problem,
+        schemes: Iterable[Scheme | None],
+        limit: int | None,
+        operand: DType | None = None,
     ) -> list[Option]:
-        options = [_option(problem, scheme, limit) for scheme in schemes]
+        options = [_option(problem, scheme, limit, operand) for scheme in schemes]
         return [option for option in options if option is not None]
 
     def predicted(self, problem: Problem, option: Option, rates: DeviceRates) -> Candidate:
@@ -135,17 +125,18 @@ class GpuBackend:
         """
         payload = b.payload if isinstance(b, PackedOperand) else None
         source: Any = b if payload is None else payload.source
+        packed = None if payload is None else payload.packed
         library = library_of(a.owner)
 
         def multiply(plan: Plan) -> None:
-            packed = None if payload is None else payload.packed_for(plan)
-            call = operands.Call.of(plan, a, source, c, out, packed)
-            memory = workspaces.for_call(library, call.nbytes, optional=plan.guarded)
-            steps = driver.steps_of(call, memory, alpha=float(alpha), beta=float(beta))
+            nbytes = plan.option.tiling.nbytes
+            memory = workspaces.for_call(library, nbytes, optional=plan.guarded)
+            factors = {"alpha": float(alpha), "beta": float(beta)}
+            steps = driver.steps_of(plan, (a, source, c, out), packed, memory.pointer, **factors)
             run(*steps, workspace=workspaces.for_cublas(library))
 
         try:
-            multiply(_settled(plan))
+            multiply(_unless_repaired(plan))
         except MemoryError as error:
             if not plan.guarded:
                 raise
@@ -162,10 +153,10 @@ class GpuBackend:
         for name, x, shape in shapes:
             if x is None:
                 continue
-            found = tuple(x.shape), library_of(x).dtype(x), device_of(x)
-            if found != (shape, p.operand.left, p.device):
+            given = tuple(x.shape), library_of(x).dtype(x), device_of(x)
+            if given != (shape, p.operand.left, p.device):
                 raise ValueError(
-                    f"{name} is {found[0]} {found[1]} on cuda:{found[2]}; this plan is for "
+                    f"{name} is {given[0]} {given[1]} on cuda:{given[2]}; this plan is for "
                     f"{shape} {p.operand.left} on cuda:{p.device}"
                 )
         assert p.device is not None
@@ -177,47 +168,52 @@ class GpuBackend:
                 raise ValueError(
                     "out overlaps an operand; falcon.gemm handles that, a plan does not"
                 )
+            problem = operands.problem_of(p, left, right, target)
+            if problem != p:
+                option = _without_limit(problem, plan.scheme, plan.option.operand)
+                plan = replace(plan, problem=problem, option=option)
             self.execute(plan, left, right, None, target)
         return out
 
     def prepared(self, plan: Plan, a: Any, b: Any, out: Any) -> Record | None:
-        """Return the steps of a call, to be repeated; None during a capture. `b` may be packed."""
+        """Return the steps of a call, to be repeated; `b` may be packed.
+
+        None during a capture, and where `out` overlaps an operand.
+        """
         left, target = (library_of(x).matrix(x) for x in (a, out))
         right = b.payload if isinstance(b, PackedOperand) else library_of(b).matrix(b)
+        if any(isinstance(x, Matrix) and target.overlaps(x) for x in (left, right)):
+            return None
         index = plan.problem.device
         assert index is not None
         with device.on(index), library_of(a).stream(index):
-            return None if device.is_capturing() else Record(_settled(plan), left, right, target)
+            if device.is_capturing():
+                return None
+            return Record(_unless_repaired(plan), left, right, target)
 
     def pack(self, b: Matrix, plan: Plan) -> Payload:
-        """Form the sums of B, or its parts; its columns are scaled as in `driver`."""
-        problem, operand = plan.problem, plan.problem.operand
-        scheme, dtype = staged(operand, plan.scheme), operand.left
+        """Form the sums of B, or its parts; its columns are multiplied by powers as in `driver`."""
+        layout, operand = plan.option.tiling, plan.operand
         allocate = partial(workspaces.allocate, library_of(b.owner))
-        if not operands.readable(b, dtype):
-            memory = allocate(problem.K * problem.N * dtype.itemsize)
-            copied = dense(memory.pointer, b.shape, dtype, memory.owner)
-            run(kernels.copy(b, copied))
-            b = copied
-        assert problem.device is not None
-        if scheme is None:
+        if not operands.is_readable(b, operand.left):
+            b = operands.duplicate(b, operand.left)
+        if layout.scheme is None:
             return Payload(b, None)
-        block = block_sizes(problem.M, problem.N, problem.K, scheme)
-        nbytes = scheme.rank * block[1] * block[2] * operand.panel_bytes
-        memory = allocate(nbytes)
-        powers, scale = None, 0
+        _, columns, inner = layout.block
+        memory = allocate(layout.scheme.rank * columns * inner * operand.panel_bytes)
+        powers = Memory(0, 0, None)
         steps: list[Step] = []
-        even, lift = plan.guarded, operand.parts > 1
-        if lift or (even and scheme.n > 1):
-            powers = allocate(scale_bytes(problem.N))
-            scale = powers.pointer
-            lines = [kernels.Lines(b.transposed(), block[1], scale)]
-            steps = [Fill("norms", (scale, 8))]
-            steps += kernels.scales(lines, memory.pointer, nbytes, even, lift)
-        whole = block[2], block[1]
-        part = kernels.Part(b, whole, (0, 0), whole, memory.pointer, scale)
-        run(*steps, kernels.combine(scheme, operand, of_b=part))
-        return Payload(b, Packed(memory, block, b.by_columns, operand, powers))
+        raise_exponent = operand.parts > 1
+        if raise_exponent or (plan.guarded and layout.scheme.n > 1):
+            powers = allocate(powers_bytes(plan.problem.N))
+            lines = [kernels.Lines(b.transposed(), columns, powers.pointer)]
+            scratch = memory.pointer, memory.nbytes
+            steps += kernels.powers(lines, *scratch, plan.guarded, raise_exponent)
+        sums = Sums(memory.pointer, columns, inner, b.by_columns, True, operand)
+        spans = (0, inner), (0, columns)
+        part = kernels.Part(b, (inner, columns), *spans, sums, powers.pointer)
+        run(*steps, kernels.combine(layout.scheme, operand, of_b=part))
+        return Payload(b, Packed(sums, memory, powers))
 
     def column_norms(self, b: Matrix, plan: Plan) -> Any:
         """Return that products are guarded; `pack` finds the powers of B's columns."""
@@ -225,35 +221,36 @@ class GpuBackend:
 
     def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
         """Return how to multiply by a packed operand; the workspace may exceed `limit`."""
-        found = _option(problem, packed.scheme, limit)
-        found = found or _option(problem, packed.scheme, None)
-        assert found is not None  # without a limit there always is one
-        return found
+        operand = BY_ARITHMETIC.get(packed.arithmetic)
+        within = _option(problem, packed.scheme, limit, operand)
+        return within or _without_limit(problem, packed.scheme, operand)
 
-    def measure(self, problem: Problem, budget: float = 1.0) -> DeviceRates:
-        """Measure the problem's device for its dtype, outside of any capture of a graph.
+    def measure(
+        self, operand: DType, threads: int, budget: float = 1.0, device: int | None = None
+    ) -> DeviceRates:
+        """Measure a device for a type, outside of any capture of a graph.
 
-        `budget` makes no difference.
+        `threads` and `budget` make no difference.
         """
-        assert problem.device is not None
-        return measure(problem.device, problem.operand)
+        assert device is not None
+        return measure(device, operand)
 
     def identity(self, index: int | None = None, /) -> dict[str, str]:
         """Return what stored rates are valid for: device, driver and libraries."""
-        found = device.properties(device.current() if index is None else index)
+        about = device.properties(device.current() if index is None else index)
         return {
-            "device": found.name,
-            "driver": str(found.driver),
+            "device": about.name,
+            "driver": str(about.driver),
             "cupy": device.version(),
             "cuda": str(device.runtime_version()),
             "cublas": cublas.version(),
         }
 
 
-def _settled(plan: Plan) -> Plan:
+def _unless_repaired(plan: Plan) -> Plan:
     """Return the classical plan where parts or the scheme of "auto" had to be repaired before."""
-    parted = plan.problem.operand.parts > 1
-    if not (plan.guarded or parted) or not repaired.was_repaired(plan.problem):
+    may_repair = plan.guarded or plan.option.splits > 1
+    if not may_repair or not repaired.was_repaired(plan.problem, plan.option.operand):
         return plan
     _log.debug("falcon: %s is multiplied classically: it was repaired before", plan.problem)
     return _classical(plan)
@@ -261,50 +258,49 @@ def _settled(plan: Plan) -> Plan:
 
 def _classical(plan: Plan) -> Plan:
     """Return the plan of the same problem by cuBLAS alone."""
-    parted = plan.problem.operand.parts > 1
-    problem = replace(plan.problem, operand=FLOAT32) if parted else plan.problem
-    option = _option(problem, None, None)
+    operand = None if plan.option.splits > 1 else plan.option.operand
+    return replace(plan, option=_without_limit(plan.problem, None, operand), guarded=False)
+
+
+def _without_limit(problem: Problem, scheme: Scheme | None, operand: DType | None) -> Option:
+    option = _option(problem, scheme, None, operand)
     assert option is not None  # without a limit there always is one
-    return replace(plan, problem=problem, option=option, guarded=False)
+    return option
 
 
-def _option(problem: Problem, scheme: Scheme | None, limit: int | None) -> Option | None:
-    """Choose blocks and chunks for a scheme; None if the scheme cannot keep the limit."""
-    sizes = M, N, K = problem.M, problem.N, problem.K
-    run_as = staged(problem.operand, scheme)
-    a, b = not problem.a_direct, not (problem.b_direct or problem.packed)
-    c = problem.buffered and run_as is not None
-    extra = sum(operands.copied_bytes(problem, (a, b, c, not problem.out_direct)))
-    if run_as is None:
-        return Option("gpu", None, sizes, extra)
-    block = block_sizes(M, N, K, run_as)
-    assert problem.device is not None
+def _option(
+    problem: Problem, scheme: Scheme | None, limit: int | None, operand: DType | None
+) -> Option | None:
+    """Return how to multiply by a scheme; None if it cannot keep the limit."""
+    usual = 0
     if limit is None:
-        room = device.properties(problem.device).memory_bytes // _WORKSPACE_SHARE
-    else:
-        room = limit - extra
-    chunk = chunks_within(block, problem, run_as, room)
-    if chunk is None and scheme is None:  # always an option, and too large for the limit
-        chunk = block_sizes(1, 1, K if problem.packed else 1, run_as)
-    if chunk is None:
+        assert problem.device is not None
+        usual = device.properties(problem.device).memory_bytes // _WORKSPACE_SHARE
+    layout = layout_of(problem, scheme, operand or problem.operand, limit, usual)
+    if layout is None:
         return None
-    m, k, n = run_as.format
-    whole = (m * chunk[0], n * chunk[1], k * chunk[2])
-    how, growth = problem.operand.arithmetic, None
+    if layout.scheme is None:
+        chunks, growth = (problem.M, problem.N, problem.K), None
+    else:
+        (m, k, n), (rows, columns, inner) = layout.scheme.format, layout.chunk
+        chunks = m * rows, n * columns, k * inner
+        growth = _growth(problem, scheme, layout, inner)
+    about: dict[str, Any] = {"tiling": layout, "rounded_growth": growth, "operand": operand}
+    return Option("gpu", scheme, chunks, layout.nbytes, **about)
+
+
+def _growth(
+    problem: Problem, scheme: Scheme | None, layout: Layout, inner: int
+) -> float | None:
+    """Return the growth by the rounding of splits and of sums of 16 bits; None: as in float32."""
+    how, scheme_to_run = layout.operand.arithmetic, layout.scheme
+    assert scheme_to_run is not None  # for type checkers
     if how is not None:
         growth = max(how.growth, 1.0)
         if how.parts > 1:
-            longest = products(run_as).groups[0].length
-            growth = hypot(growth, cublas.growth_of_sums(longest * chunk[2]))
-        growth *= 1.0 if scheme is None else scheme.rms_growth
-    elif problem.accumulator is not problem.operand:  # sums of 16 bits are rounded
-        growth = growth_of_rounded_sums(run_as)
-    return Option(
-        "gpu",
-        scheme,
-        whole,
-        extra + sum(buffers(chunk, problem, run_as)),
-        again=combined_again(block, chunk),
-        tiling=(*block, *chunk),
-        rounded_growth=growth,
-    )
+            longest = products(scheme_to_run).groups[0].length
+            growth = hypot(growth, cublas.growth_of_sums(longest * inner))
+        return growth * (1.0 if scheme is None else scheme.rms_growth)
+    if problem.accumulator is not problem.operand:
+        return growth_of_rounded_sums(scheme_to_run)
+    return None

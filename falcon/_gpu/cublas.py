@@ -68,10 +68,10 @@ def _library() -> Any:
 
 def version() -> str:
     """Return the library's version."""
-    found = [c_int() for _ in range(3)]
-    for part, value in enumerate(found):  # major, minor, patch
+    numbers = [c_int() for _ in range(3)]
+    for part, value in enumerate(numbers):  # major, minor, patch
         _check(_library().cublasGetProperty(part, byref(value)))
-    return ".".join(str(x.value) for x in found)
+    return ".".join(str(x.value) for x in numbers)
 
 
 def _check(status: int) -> None:
@@ -119,7 +119,7 @@ def products(
     name = operand.cublas_sums or sums.cublas_sums
     assert name is not None  # true for all accumulators of GPUs
     scalar = c_double if sums.itemsize == 8 else c_float
-    found: list[Product] = []
+    made: list[Product] = []
     to_a = (a.ld if a.by_columns else 1) * a.dtype.itemsize  # bytes along the inner dimension
     to_b = (1 if b.by_columns else b.ld) * b.dtype.itemsize
     for s in reversed(range(parts)):
@@ -138,14 +138,14 @@ def products(
                 byref(scalar(alpha)),  # read before the call returns
                 *(left.pointer, left.dtype.cublas, left.ld, left.step),
                 *(right.pointer, right.dtype.cublas, right.ld, right.step),
-                byref(scalar(1.0 if found else beta)),
+                byref(scalar(1.0 if made else beta)),
                 *(out.pointer, out.dtype.cublas, out.ld, out.step),
                 batch,
                 getattr(_wrapper(), name),
                 _wrapper().CUBLAS_GEMM_DEFAULT,
             )
-            found.append(Product(arguments))
-    return found
+            made.append(Product(arguments))
+    return made
 
 
 def products_of_parts(inner: int, parts: int) -> int:

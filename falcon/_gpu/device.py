@@ -41,14 +41,14 @@ class Properties:
 def properties(device: int) -> Properties:
     """Ask the driver for a device's properties."""
     runtime = _cupy().cuda.runtime
-    found = runtime.getDeviceProperties(device)
-    name = found["name"]
+    about = runtime.getDeviceProperties(device)
+    name = about["name"]
     return Properties(
         name.decode() if isinstance(name, bytes) else name,
         runtime.driverGetVersion(),
-        found["multiProcessorCount"],
-        found["l2CacheSize"],
-        found["totalGlobalMem"],
+        about["multiProcessorCount"],
+        about["l2CacheSize"],
+        about["totalGlobalMem"],
     )
 
 

@@ -20,8 +20,10 @@ from falcon.schemes import Scheme
 
 from . import device, geometry, sources
 from .geometry import round_up
+from .layout import Span
 from .matrix import Matrix
-from .steps import Launch, Step
+from .packed import Sums
+from .steps import Launch
 
 # Of the powers by which lines are multiplied, by bytes of an accumulator: the product of a row's
 # and a column's is a normal number.
@@ -41,11 +43,17 @@ class Part:
 
     matrix: Matrix
     block: tuple[int, int]  # rows and columns of a block
-    start: tuple[int, int]  # first row and column of the part of every block, and its size
-    size: tuple[int, int]
-    # Of A and B: addresses of the R sums, and of the powers made by `scales` (0: none).
-    target: int = 0
-    scale: int = 0
+    # The part of every block.
+    rows: Span
+    columns: Span
+    # Of A and B: what is written, and the address of the powers made by `powers` (0: none).
+    sums: Sums | None = None
+    powers: int = 0
+
+    @property
+    def start(self) -> tuple[int, int]:
+        """First row and column of the part of every block."""
+        return self.rows[0], self.columns[0]
 
     @property
     def pointer(self) -> int:
@@ -60,7 +68,8 @@ class Part:
         """
         left = tuple(x - first for x, first in zip(self.matrix.shape, self.start, strict=True))
         step = -1 if self.matrix.by_columns else 1
-        return (*left[::step], *self.block[::step], *self.size[::step])  # type: ignore[return-value]
+        size = self.rows[1], self.columns[1]
+        return (*left[::step], *self.block[::step], *size[::step])  # type: ignore[return-value]
 
     def allows(self, vector: int) -> bool:
         """Whether every block can be accessed `vector` elements at a time."""
@@ -74,20 +83,17 @@ def combine(
     """Combine A, B or both; `operand` is that of the problem: what the sums are written as."""
     written = operand if operand.parts > 1 else operand.left
     kernel, unit = _function(sources.combine_in, scheme, written)
-    blocks, arguments = [], []
+    grids: list[int] = []
+    arguments: list[Any] = []
     for at, (x, fit) in enumerate(zip((of_a, of_b), unit.fits, strict=True)):
-        if x is None:
-            blocks.append(0)
-            arguments += [*[0] * 9, *[np.int32(0)] * 3, 0, 0]
-            continue
-        (count, _, _), threads = geometry.combine_launch(*x.sizes[4:], fit.width)
-        blocks.append(count)
-        by_columns = x.matrix.by_columns
-        # The inner dimension is A's columns and B's rows.
-        flags = by_columns, (at == 0) != by_columns, x.allows(fit.width)
-        arguments += [x.pointer, x.target, x.matrix.ld, *x.sizes, *map(np.int32, flags)]
-        arguments += [x.scale, x.start[at]]
-    return Launch("combine", kernel, (sum(blocks), 1, 1), threads, (blocks[0], *arguments))
+        part = x or of_a or of_b  # no thread block reads the arguments of one that is left out
+        assert part is not None and part.sums is not None
+        grid, threads = geometry.combine_launch(*part.sizes[4:], fit.width)
+        grids.append(0 if x is None else grid[0])
+        flags = part.matrix.by_columns, part.sums.along, part.allows(fit.width)
+        arguments += [part.pointer, part.sums.pointer, part.matrix.ld, *part.sizes]
+        arguments += [*map(np.int32, flags), part.powers, part.start[at]]
+    return Launch("combine", kernel, (sum(grids), 1, 1), threads, (grids[0], *arguments))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +106,11 @@ class Update:
     c: Matrix | None  # in the order of `out`
     alpha: float
     beta: float
-    marks: int  # address of the zeroed marks; 0: non-finite values are not repaired
+    flags: int  # address of the zeroed flags of regions; 0: non-finite values are not repaired
     powers: tuple[int, int] = (0, 0)  # addresses of those of A's rows and B's columns; 0: none
 
     @property
-    def scales(self) -> tuple[Any, Any]:
+    def factors(self) -> tuple[Any, Any]:
         """Alpha and beta as the kernels take them."""
         kind = self.sums.numpy.type
         return kind(self.alpha), kind(self.beta)
@@ -121,17 +127,17 @@ class Update:
 
 
 def combine_out(update: Update, planes: int) -> Launch:
-    """Combine H of the products at address `planes`; sets `update.marks` unless they are 0."""
+    """Combine H of the products at address `planes`; sets `update.flags` unless they are 0."""
     out, c, by_columns = update.out, update.c, update.out.matrix.by_columns
     kernel, unit = _function(sources.combine_out, update.scheme, update.sums, out.matrix.dtype)
     width = unit.fits[0].width
     aligned = out.allows(width) and (c is None or replace(out, matrix=c).allows(width))
     lines = list(zip(update.powers, out.start, strict=True))
     grid, threads = geometry.combine_launch(*out.sizes[4:], width)
-    flags = np.int32(by_columns), np.int32(aligned)
+    order = np.int32(by_columns), np.int32(aligned)
     powers = (x for pair in (lines[::-1] if by_columns else lines) for x in pair)
-    what = planes, *update.pointers, *out.sizes, *update.scales, update.marks
-    return Launch("combine H", kernel, grid, threads, (*what, *flags, *powers))
+    what = planes, *update.pointers, *out.sizes, *update.factors, update.flags
+    return Launch("combine H", kernel, grid, threads, (*what, *order, *powers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,57 +146,62 @@ class Lines:
 
     source: Matrix
     block: int  # rows of a block
-    scale: int  # address of the result, `geometry.scale_bytes`, zeroed: see Powers in common.cuh
+    powers: int  # address of the result, `geometry.powers_bytes`: see Powers in common.cuh
 
 
-def scales(
-    found: list[Lines], scratch: int, room: int, even: bool = True, lift: bool = False
-) -> list[Step]:
+def powers(
+    pair: list[Lines],
+    scratch: int,
+    room: int,
+    equilibrate: bool = True,
+    raise_exponent: bool = False,
+) -> list[Launch]:
     """Find powers of two for the lines of one or two matrices of as many columns.
 
     `scratch`, `room`: address of memory for partial sums of squares, and its bytes.
-    `even`: even out the norms of rows that are added up.
-    `lift`: multiply rows so small that bfloat16 parts of them would be lost.
+    `equilibrate`: even out the norms of rows that are added up.
+    `raise_exponent`: multiply rows so small that bfloat16 parts of them would be lost.
     """
-    first = found[0].source
+    first = pair[0].source
     dtype, vector = first.dtype, ACCESS_BYTES // first.itemsize
-    measured: list[list[Any]] = []
-    scaled: list[list[Any]] = []
-    blocks = []
-    for x in found:
+    of_norms: list[list[Any]] = []
+    of_powers: list[list[Any]] = []
+    grids = []
+    for x in pair:
         matrix = x.source
         (lines, inner), along = matrix.shape, not matrix.by_columns
         groups = lines if along else -(-lines // (geometry.LANES * vector))
         parts = min(geometry.norm_parts(inner, groups), room // (8 * lines))
         sums, used = scratch, round_up(8 * lines * parts, ACCESS_BYTES)
         if parts < 2:
-            parts, sums, used = 1, x.scale + 8, 0
+            parts, sums, used = 1, x.powers + 8, 0
         scratch, room = scratch + used, room - used
         unit = matrix.strides[1 if along else 0] == 1
         begins = matrix.pointer, matrix.ld * matrix.itemsize
         aligned = unit and not any(at % ACCESS_BYTES for at in begins)
-        flags = (np.int32(y) for y in (parts, along, aligned))
-        measured.append([matrix.pointer, *matrix.strides, lines, sums, *flags])
-        scaled.append([sums, np.int32(parts), lines, x.block, x.scale])
-        blocks.append((-(-groups * parts // geometry.WARPS), -(-x.block // geometry.BLOCK_THREADS)))
-    if len(found) == 1:
-        measured.append([0] * 5 + [np.int32(0)] * 3)
-        scaled.append([0, np.int32(0), 0, 0, 0])
-    norms, powers = map(sum, zip(*blocks, strict=True))
+        order = (np.int32(y) for y in (parts, along, aligned))
+        of_norms.append([matrix.pointer, *matrix.strides, lines, sums, *order, x.powers])
+        of_powers.append([sums, np.int32(parts), lines, x.block, x.powers])
+        grids.append((-(-groups * parts // geometry.WARPS), -(-x.block // geometry.BLOCK_THREADS)))
+    norms, threads = map(sum, zip(*grids, strict=True))
+    # Of a single matrix, no thread block reads the second arguments.
+    arguments = (inner, grids[0][0], *of_norms[0], *of_norms[-1])
     kernel, _ = _function(sources.norms, dtype)
-    arguments = (inner, blocks[0][0], *measured[0], *measured[1])
-    threads = geometry.LANES, geometry.WARPS, 1
-    looked = Launch("norms", kernel, (norms, 1, 1), threads, arguments)
-    kernel, _ = _function(sources.scales)
+    block = geometry.LANES, geometry.WARPS, 1
+    measure = Launch("norms", kernel, (norms, 1, 1), block, arguments)
     most = _LARGEST_EXPONENT[dtype.accumulator.itemsize]
-    how = (np.int32(number) for number in (most, even, lift))
-    arguments = (*how, blocks[0][1], *scaled[0], *scaled[1])
-    threads = geometry.BLOCK_THREADS, 1, 1
-    return [looked, Launch("norms", kernel, (powers, 1, 1), threads, arguments)]
+    how = (np.int32(number) for number in (most, equilibrate, raise_exponent))
+    arguments = (*how, grids[0][1], *of_powers[0], *of_powers[-1])
+    kernel, _ = _function(sources.powers)
+    block = geometry.BLOCK_THREADS, 1, 1
+    return [measure, Launch("norms", kernel, (threads, 1, 1), block, arguments)]
 
 
-def repair(update: Update, a: Matrix, b: Matrix, told: int) -> Launch:
-    """Form the classical product of the marked regions; if any is, set the word at `told`."""
+def repair(update: Update, a: Matrix, b: Matrix, host_flag: int) -> Launch:
+    """Form the classical product of regions with a flag; set that at `host_flag` if there are any.
+
+    `host_flag`: an address in the host's memory; 0: there is none.
+    """
     scheme, out, by_columns = update.scheme, update.out, update.out.matrix.by_columns
     kernel, _ = _function(sources.repair, a.dtype, out.matrix.dtype)
     # "left" is indexed by the major axis of C, "right" by the minor one.
@@ -201,7 +212,7 @@ def repair(update: Update, a: Matrix, b: Matrix, told: int) -> Launch:
     grid, threads = geometry.repair_launch(*out.sizes[4:], scheme.m * scheme.n, most)
     factors = left.address(first[0], 0), *left.strides, right.address(0, first[1]), *right.strides
     sizes = *out.sizes[:2], a.shape[1], *out.sizes[2:]
-    rest = *update.scales, update.marks, np.int32(blocks_minor), told
+    rest = *update.factors, update.flags, np.int32(blocks_minor), host_flag
     return Launch("repair", kernel, grid, threads, (*factors, *update.pointers, *sizes, *rest))
 
 

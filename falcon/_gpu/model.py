@@ -20,10 +20,9 @@ from math import ceil, sqrt
 from falcon._core.plan import Option
 from falcon._core.problem import Problem
 from falcon.codegen.cuda_plan import products
-from falcon.schemes import Scheme
 
 from .cublas import products_of_parts
-from .geometry import staged
+from .layout import Layout
 from .rates import DeviceRates
 
 TILE = 128
@@ -35,11 +34,10 @@ Seconds = tuple[tuple[str, float], ...]
 
 def seconds(problem: Problem, option: Option, rates: DeviceRates) -> Seconds:
     """Predict the seconds of each stage of an option, as if "auto" had chosen it: with norms."""
-    item, scheme = problem.operand.itemsize, staged(problem.operand, option.scheme)
-    if scheme is None:
-        shape = (problem.M, problem.N, problem.K)
+    if option.tiling.scheme is None:
+        shape, item = (problem.M, problem.N, problem.K), problem.operand.itemsize
         return (("multiply", product_seconds(*shape, 1, item, item, rates, rates.multiply)),)
-    return _stages(problem, option, scheme, rates)
+    return _stages(problem, option.tiling, rates)
 
 
 def product_seconds(
@@ -81,18 +79,16 @@ def operand_bytes(
     return batch * max(waves_rows * waves_columns * panels * inner * item, float(once))
 
 
-def _stages(problem: Problem, option: Option, scheme: Scheme, rates: DeviceRates) -> Seconds:
-    operand = problem.operand
+def _stages(problem: Problem, layout: Layout, rates: DeviceRates) -> Seconds:
+    operand, scheme = layout.operand, layout.scheme
+    assert scheme is not None
     item, held, sums = operand.itemsize, operand.panel_bytes, problem.accumulator.itemsize
     parts = operand.parts
     read = operand.multiplied.itemsize * parts * (parts + 1) // 2
-    M, N, K = option.tiling[:3]
-    cm, cn, ck = option.tiling[3:6]
-    m, k, n = scheme.format
-    found = products(scheme)
-    again_rows, again_columns, again_inner = -(-M // cm), -(-N // cn), -(-K // ck)
-    times_a, times_b, _ = option.again
-    rank = scheme.rank
+    (M, N, K), (cm, cn, ck), (m, k, n) = layout.block, layout.chunk, scheme.format
+    again_rows, again_columns, again_inner = map(len, layout.chunks)
+    times_a, times_b = layout.combined_again
+    rank, planes, groups = scheme.rank, products(scheme).planes, products(scheme).groups
 
     def combine(read: float, written: float, launches: int) -> float:
         # What is written and then read by the next kernel stays in the cache if it is small.
@@ -104,7 +100,7 @@ def _stages(problem: Problem, option: Option, scheme: Scheme, rates: DeviceRates
     a = combine(m * k * M * K * item, rank * M * K * held, pieces)
     b = combine(k * n * K * N * item, rank * K * N * held, 0)  # in A's launch
     multiply = 0.0
-    for group in found.groups:
+    for group in groups:
         inner = group.length * ck
         # Each of a sum's products by parts reads what it multiplies, and all but the first read H.
         calls = products_of_parts(inner, parts)
@@ -113,12 +109,12 @@ def _stages(problem: Problem, option: Option, scheme: Scheme, rates: DeviceRates
         multiply += pieces * again_inner * part
     # The last chunks are smaller than the others.
     exact = (M / (cm * again_rows)) * (N / (cn * again_columns)) * (K / (ck * again_inner))
-    h = combine(found.planes * M * N * sums, m * n * M * N * item, 2 * pieces)
-    # Every element is read once; a packed B was looked at before.
+    h = combine(planes * M * N * sums, m * n * M * N * item, 2 * pieces)
+    # Every element is read once; those of a packed B are known.
     all_lines = parts > 1
-    looked_at = [m * k * M * K] * (m > 1 or all_lines)
-    looked_at += [k * n * K * N] * ((n > 1 or all_lines) and not problem.packed)
-    norms = sum(looked_at) * item / rates.bandwidth + 2 * bool(looked_at) * rates.launch
+    measured = [m * k * M * K] * (m > 1 or all_lines)
+    measured += [k * n * K * N] * ((n > 1 or all_lines) and not problem.packed)
+    norms = sum(measured) * item / rates.bandwidth + 2 * bool(measured) * rates.launch
     if problem.packed:
         b = 0.0
     return (

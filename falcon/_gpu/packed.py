@@ -1,37 +1,51 @@
-"""`Packed`: the sums of B in GPU memory, formed once; `of_group`: the sums of A or B."""
+"""`Sums`: the sums of A or B in GPU memory. `Payload`: those of a packed B, formed once."""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from falcon._core.dtypes import DType
-from falcon._core.plan import Plan
 from falcon.codegen.cuda_plan import Group
 
 from . import device
-from .geometry import Sizes, staged
 from .matrix import Matrix, Memory, Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """The R sums of A or B, or of a part of each block, and all parts of their elements."""
+
+    pointer: int
+    lines: int  # rows of a sum of A, columns of one of B
+    inner: int
+    by_columns: bool  # they are stored by columns, as the matrix is
+    of_b: bool
+    operand: DType  # of the problem
+    first: int = 0  # the line with which products begin
+
+    @property
+    def along(self) -> bool:
+        """Whether neighbours along the inner dimension are adjacent."""
+        return self.by_columns == self.of_b
+
+    def of_group(self, group: Group) -> Operand:
+        """Return what the products of a group multiply: chains side by side."""
+        long, plane = group.length * self.inner * self.operand.parts, self.lines * self.inner
+        ld, dtype = long if self.along else self.lines, self.operand.multiplied
+        skipped = self.first * (ld if self.along else 1) * dtype.itemsize
+        at = self.pointer + group.block * plane * self.operand.panel_bytes + skipped
+        return Operand(at, ld, self.by_columns, long * self.lines, dtype)
 
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """The R sums of B."""
+    """The sums of B, and the powers of two by which its columns were multiplied first."""
 
-    memory: Memory  # the sums, chains side by side
-    block: Sizes  # rows, columns and inner length of a block; the rows do not matter
-    by_columns: bool  # every sum is stored by columns, as B is
-    operand: DType  # of the problem
-    powers: Memory | None = None  # powers of two by which columns of B were multiplied first
-
-    def group(self, group: Group, first_column: int) -> Operand:
-        """Return the operands of a group's products, starting at a column of every block."""
-        _, columns, inner = self.block
-        along = self.by_columns
-        found = of_group(self.memory.pointer, group, columns, inner, along, along, self.operand)
-        skipped = first_column * (found.ld if along else 1)
-        return replace(found, pointer=found.pointer + skipped * found.dtype.itemsize)
+    sums: Sums
+    memory: Memory  # of the sums
+    powers: Memory
 
 
 class Payload:
@@ -46,10 +60,6 @@ class Payload:
         self._stream = device.stream()
         self._uses: dict[int, Any] = {}  # events behind the last use in every other stream
         self.repeated: dict[Any, Any] = {}  # calls by properties of A, for `falcon._front`
-
-    def packed_for(self, plan: Plan) -> Packed | None:
-        """Return the sums, where a plan uses them."""
-        return None if staged(plan.problem.operand, plan.scheme) is None else self.packed
 
     def note_use(self) -> None:
         """Note that the current stream reads the sums."""
@@ -66,25 +76,3 @@ class Payload:
     def nbytes(self) -> int:
         """Bytes of the sums."""
         return 0 if self.packed is None else self.packed.memory.nbytes
-
-
-def of_group(
-    pointer: int,
-    group: Group,
-    lines: int,
-    inner: int,
-    along: bool,
-    by_columns: bool,
-    operand: DType,
-) -> Operand:
-    """Return the sums of A or B of a group's products, and all parts of them.
-
-    `pointer`: address of all sums.
-    `lines`, `inner`: sizes of a sum: rows of A or columns of B, and the inner dimension.
-    `along`, `by_columns`: neighbours along the inner dimension, and in a column, are adjacent.
-    `operand`: of the problem.
-    """
-    long, plane = group.length * inner * operand.parts, lines * inner
-    at = pointer + group.block * plane * operand.panel_bytes
-    ld = long if along else lines
-    return Operand(at, ld, by_columns, long * lines, operand.multiplied)

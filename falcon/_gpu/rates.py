@@ -13,8 +13,9 @@ from falcon._core.rates import giga, positive
 from falcon.schemes import get
 
 from . import cublas, device, kernels
-from .geometry import block_sizes
+from .layout import block_sizes
 from .matrix import Matrix, Operand, dense
+from .packed import Sums
 from .steps import run
 from .workspaces import attempt
 
@@ -111,8 +112,8 @@ def _measured(index: int, operand: DType) -> DeviceRates:
     products = partial(
         run, *cublas.products(half, half, inner, *several, batch=batch, operand=operand)
     )
-    block = rows, columns
-    part = kernels.Part(source, block, (0, 0), block, memory.pointer)
+    written = Sums(memory.pointer, rows, columns, source.by_columns, False, operand)
+    part = kernels.Part(source, (rows, columns), (0, rows), (0, columns), written)
     combine = partial(run, kernels.combine(scheme, operand, part))
     nothing = partial(run, kernels.empty())
 

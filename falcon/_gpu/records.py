@@ -16,8 +16,7 @@ from falcon.codegen.cuda_plan import ACCESS_BYTES
 
 from . import cublas, device, driver, repaired, workspaces
 from .arrays import library_of
-from .matrix import Matrix, Memory, meet
-from .operands import Call
+from .matrix import Matrix, meet
 from .packed import Payload
 
 # Bytes of a slot. Addresses of memory are smaller.
@@ -38,14 +37,14 @@ class Record:
         bases = [(1 + at) * _SLOT + x.pointer % ALIGNMENT for at, x in enumerate(given)]
         bases.append((1 + len(given)) * _SLOT)  # of the workspace
         placed = [replace(x, pointer=y, owner=None) for x, y in zip(given, bases, strict=False)]
-        right = b.source if isinstance(b, Payload) else placed[2]
-        packed = b.packed_for(plan) if isinstance(b, Payload) else None
-        call = Call.of(plan, placed[0], right, None, placed[1], packed)
-        self._nbytes = call.nbytes
-        steps = driver.steps_of(call, Memory(bases[-1], call.nbytes, None), alpha=1.0, beta=0.0)
+        right, packed = (b.source, b.packed) if isinstance(b, Payload) else (placed[2], None)
+        self._nbytes = plan.option.tiling.nbytes
+        operands = placed[0], right, None, placed[1]
+        steps = driver.steps_of(plan, operands, packed, bases[-1], alpha=1.0, beta=0.0)
         self._steps = [(x.start, x.arguments, _places(x.arguments, bases)) for x in steps]
-        told = repaired.word(problem) if plan.guarded or problem.operand.parts > 1 else 0
-        self._repaired = c_uint32.from_address(told) if told else c_uint32(0)
+        may_repair = plan.guarded or plan.option.splits > 1
+        host_flag = repaired.host_flag(problem, plan.option.operand) if may_repair else 0
+        self._repaired = c_uint32.from_address(host_flag) if host_flag else c_uint32(0)
 
     def run(self, given: list[int], out: Any, payload: Payload | None) -> Any:
         """Multiply; return the result, or None where the call must be planned.
@@ -88,9 +87,9 @@ class Record:
 
 def _places(arguments: tuple, bases: list[int]) -> list[tuple[int, int, int]]:
     """Return which arguments are addresses in slots: place, slot and offset of each."""
-    found = []
+    places = []
     for place, x in enumerate(arguments):
         if type(x) is int and x >= _SLOT:
             slot = x // _SLOT - 1
-            found.append((place, slot, x - bases[slot]))
-    return found
+            places.append((place, slot, x - bases[slot]))
+    return places

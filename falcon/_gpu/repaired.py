@@ -19,21 +19,25 @@ _memory: Memory | None = None
 _places: dict[Hashable, int] = {}
 
 
-def word(problem: Hashable) -> int:
-    """Return the address of a problem's word; 0 if there is none."""
+def host_flag(problem: Hashable, operand: Hashable = None) -> int:
+    """Return the address of a problem's flag; 0 if there is none.
+
+    `operand`: as which elements are multiplied, if not as those of their own type.
+    """
     global _memory
     if _memory is None:
         if device.is_capturing():
             return 0
         _memory = device.allocate_on_host(4 * _MOST)
-    if problem not in _places and len(_places) == _MOST:
+    key = problem, operand
+    if key not in _places and len(_places) == _MOST:
         return 0
-    return _memory.pointer + 4 * _places.setdefault(problem, len(_places))
+    return _memory.pointer + 4 * _places.setdefault(key, len(_places))
 
 
-def was_repaired(problem: Hashable) -> bool:
+def was_repaired(problem: Hashable, operand: Hashable = None) -> bool:
     """Whether a product of the problem, as far as the device has come, was repaired."""
-    place = _places.get(problem)
+    place = _places.get((problem, operand))
     if place is None or _memory is None:
         return False
     return bool(np.frombuffer(_memory.owner, np.uint32, _MOST)[place])

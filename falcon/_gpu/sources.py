@@ -25,8 +25,8 @@ _SHARED = {
     "WARPS": geometry.WARPS,
     "BLOCK_THREADS": geometry.BLOCK_THREADS,
     "ACCESS_BYTES": ACCESS_BYTES,
-    "MARK_MAJOR": geometry.MARK_MAJOR,
-    "MARK_MINOR": geometry.MARK_MINOR,
+    "REGION_MAJOR": geometry.REGION_MAJOR,
+    "REGION_MINOR": geometry.REGION_MINOR,
     "SCALED_FROM": SCALED_FROM,
     "OCTAVE_BITS": PARTS_OF_OCTAVE.bit_length() - 1,
 }
@@ -65,7 +65,7 @@ def combine_out(scheme: Scheme, sums: DType, dtype: DType) -> Unit:
 
 
 def repair(dtype: DType, out_dtype: DType) -> Unit:
-    """Redo marked regions classically."""
+    """Multiply regions with a flag classically."""
     return _plain("repair", dtype, out_dtype, dtype.accumulator)
 
 
@@ -84,9 +84,9 @@ def norms(dtype: DType) -> Unit:
     return _plain("norms", dtype, dtype.accumulator, dtype.accumulator)
 
 
-def scales() -> Unit:
-    """Powers of two that even out the norms of lines that a scheme adds up."""
-    return Unit("falcon_scales", _template("scales"))
+def powers() -> Unit:
+    """Find powers of two that even out the norms of lines that a scheme adds up."""
+    return Unit("falcon_powers", _template("powers"))
 
 
 def empty() -> Unit:

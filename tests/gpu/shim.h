@@ -36,8 +36,5 @@ static unsigned atomicMax(unsigned *at, unsigned value) {
 }
 
 struct half_t;
-struct bfloat_t;
 float widen(half_t x);
-float widen(bfloat_t x);
 void narrow(float x, half_t &to);
-void narrow(float x, bfloat_t &to);

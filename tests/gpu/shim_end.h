@@ -1,13 +1,4 @@
-// 16-bit conversions, rounding to nearest with ties to even, and the launch itself.
-
-float widen(bfloat_t x) {
-    return __uint_as_float((unsigned)x.bits << 16);
-}
-
-void narrow(float x, bfloat_t &to) {
-    const unsigned u = __float_as_uint(x);
-    to.bits = x != x ? 0x7fff : (unsigned short)((u + 0x7fff + ((u >> 16) & 1)) >> 16);
-}
+// Conversions of float16, rounding to nearest with ties to even, and the launch itself.
 
 float widen(half_t x) {
     const unsigned sign = (unsigned)(x.bits & 0x8000) << 16, rest = x.bits & 0x7fff;

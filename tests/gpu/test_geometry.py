@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 import falcon
 from falcon._core.dtypes import FLOAT16, FLOAT32
 from falcon._core.problem import Problem
-from falcon._gpu import device, geometry, kernels, sources
+from falcon._gpu import device, geometry, kernels, layout, sources
 from falcon._gpu.matrix import dense
+from falcon._gpu.packed import Sums
 from falcon.codegen.cuda_plan import products
 
 from . import fake_cupy
@@ -26,7 +27,7 @@ NO_RESERVE = 0x4000  # MAP_NORESERVE of Linux, which the mmap module does not na
 def test_blocks_cover_the_matrix_in_whole_sectors(M, N, K):
     scheme = falcon.schemes.get("3x4x5:48")
     for size, parts, block in zip(
-        (M, N, K), (3, 5, 4), geometry.block_sizes(M, N, K, scheme), strict=True
+        (M, N, K), (3, 5, 4), layout.block_sizes(M, N, K, scheme), strict=True
     ):
         assert block * parts >= size
         assert block % 16 == 0
@@ -35,18 +36,18 @@ def test_blocks_cover_the_matrix_in_whole_sectors(M, N, K):
 
 @given(SIZE, SIZE, SIZE, st.integers(2**12, 2**34), st.booleans())
 def test_chunks_keep_the_room(M, N, K, room, packed):
-    block = geometry.block_sizes(M, N, K, STRASSEN)
+    block = layout.block_sizes(M, N, K, STRASSEN)
     problem = Problem(M, N, K, FLOAT32, packed=packed, device=0)
-    found = geometry.chunks_within(block, problem, STRASSEN, room)
+    found = layout.chunk_within(block, problem, STRASSEN, room, FLOAT32)
     if found is None:
         smallest = (16, 16, block[2] if packed else 16)
         # Chunks are halved: within a factor of the smallest there may be none.
-        assert room < 8 * sum(geometry.buffers(smallest, problem, STRASSEN))
+        assert room < 8 * sum(layout.sums(smallest, problem, STRASSEN, FLOAT32))
         return
     assert all(0 < chunk <= size for chunk, size in zip(found, block, strict=True))
     assert all(chunk % 16 == 0 for chunk in found)
     assert not packed or found[2] == block[2]
-    assert sum(geometry.buffers(found, problem, STRASSEN)) <= room
+    assert sum(layout.sums(found, problem, STRASSEN, FLOAT32)) <= room
 
 
 PROBE = """
@@ -85,14 +86,10 @@ def test_repair_starts_few_thread_blocks(height, width, blocks, multiprocessors)
     assert x * y < 2 * multiprocessors + blocks
 
 
-class Sparse:
+def sparse(nbytes):
     """Address space for a huge matrix, of which the pages that are touched take memory."""
-
-    def __init__(self, nbytes):
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NO_RESERVE
-        self._map = mmap.mmap(-1, nbytes, flags=flags)
-        self.bytes = np.frombuffer(self._map, np.uint8)
-        self.pointer = self.bytes.ctypes.data
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NO_RESERVE
+    return np.frombuffer(mmap.mmap(-1, nbytes, flags=flags), np.uint8)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs sparse memory")
@@ -103,19 +100,20 @@ def test_index_arithmetic_beyond_two_to_the_31(monkeypatch):
     monkeypatch.setattr(kernels.device, "function", fake_cupy.compiled)
     monkeypatch.setattr(kernels, "_function", kernels._function.__wrapped__)
     M, N = 66000, 65600
-    (h, w) = geometry.block_sizes(M, N, N, STRASSEN)[:2]
+    (h, w) = layout.block_sizes(M, N, N, STRASSEN)[:2]
     assert M * N > 2**32 - 2**29
     assert 7 * h * w > 2**31
-    large, planes, wide = Sparse(M * N * 2), Sparse(7 * h * w * 2), Sparse(7 * h * w * 4)
-    matrix = large.bytes.view(np.float16).reshape(M, N)
-    sums = planes.bytes.view(np.float16).reshape(7, h, w)
+    large, planes, wide = sparse(M * N * 2), sparse(7 * h * w * 2), sparse(7 * h * w * 4)
+    matrix = large.view(np.float16).reshape(M, N)
+    sums = planes.view(np.float16).reshape(7, h, w)
     x, y = M - h - 1, w - 37  # in all blocks
     for i in range(2):
         for j in range(2):
             matrix[i * h + x, j * w + y] = 1 + 2 * i + j
     a11, a12, a21, a22 = 1, 2, 3, 4
-    operand = dense(large.pointer, (M, N), FLOAT16)
-    part = kernels.Part(operand, (h, w), (0, 0), (h, w), planes.pointer)
+    operand = dense(large.ctypes.data, (M, N), FLOAT16)
+    written = Sums(planes.ctypes.data, h, w, False, False, FLOAT16)
+    part = kernels.Part(operand, (h, w), (0, h), (0, w), written)
     made = kernels.combine(STRASSEN, FLOAT16, part)
     assert made.grid[0] * 128 * 8 >= h * w
     # The block that holds (x, y), and the last one.
@@ -125,10 +123,10 @@ def test_index_arithmetic_beyond_two_to_the_31(monkeypatch):
     expected = [int(v) for v in STRASSEN.U.reshape(7, -1) @ [a11, a12, a21, a22]]
     assert sums[:, x, y].tolist() == expected
 
-    hs = wide.bytes.view(np.float32).reshape(7, h, w)
+    hs = wide.view(np.float32).reshape(7, h, w)
     hs[:, x, y] = np.arange(1, 8)
     update = kernels.Update(STRASSEN, FLOAT32, part, None, 1.0, 0.0, 0)
-    made = kernels.combine_out(update, wide.pointer)
+    made = kernels.combine_out(update, wide.ctypes.data)
     tiles = -(-w // 128)
     wanted = x // 4 * tiles + y // 128
     fake_cupy.launch(made.kernel, (wanted + 1, 1, 1), made.block, made.arguments, first=wanted)

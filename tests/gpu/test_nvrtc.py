@@ -31,7 +31,7 @@ PLAIN = [
     make(dtype, out) for make in (sources.repair, sources.copy) for dtype in CUDA for out in CUDA
 ]
 PLAIN += [sources.norms(dtype) for dtype in CUDA]
-PLAIN += [sources.scales()]
+PLAIN += [sources.powers()]
 
 
 def checked(result):

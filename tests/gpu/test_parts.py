@@ -196,7 +196,7 @@ def test_chunks_keep_a_workspace_limit(cupy, state, scheme):
         assert state.allocated - before <= plan.workspace + c.nbytes
         assert limit is None or plan.workspace <= limit
         np.testing.assert_array_equal(cupy.asnumpy(c), a @ b)
-    assert plan.option.tiling[3:] < plan.option.tiling[:3]
+    assert plan.option.tiling.chunk < plan.option.tiling.block
 
 
 def test_batches_are_multiplied_one_by_one(cupy):

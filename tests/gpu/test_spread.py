@@ -9,7 +9,7 @@ import falcon
 from falcon._core.scaling import Lines
 from falcon._gpu import kernels, repaired
 from falcon._gpu.arrays import library_of
-from falcon._gpu.steps import Fill, run
+from falcon._gpu.steps import run
 
 from .support import DTYPES, kind, on_device
 
@@ -33,10 +33,15 @@ def operands(dtype, uneven=None):
     return a.astype(kind(dtype)), b.astype(kind(dtype))
 
 
-def guarded(a, b, scheme, check="finite"):
-    """The plan that "auto" would make, had it chosen that scheme."""
+def guarded(a, b, scheme, check="finite", adds=False):
+    """The plan that "auto" would make, had it chosen that scheme; `adds`: to out in place."""
     with falcon.config(check=check):
-        return replace(falcon.plan(a, b, scheme=scheme), guarded=True)
+        plan = falcon.plan(a, b, scheme=scheme)
+    if adds:
+        problem = replace(plan.problem, buffered=True)
+        (option,) = plan.backend.candidates(problem, [plan.scheme], None)
+        plan = replace(plan, problem=problem, option=option)
+    return replace(plan, guarded=True)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -49,7 +54,7 @@ def test_uneven_operands_are_scaled(cupy, dtype, uneven, orders):
     c = np.ones((M, N))
     out = on_device(cupy, c, dtype, orders[2])
     check = "none" if orders == "CFF" and uneven != "not finite" else "finite"
-    plan = guarded(left, right, "strassen", check)
+    plan = guarded(left, right, "strassen", check, adds=True)
     matrices = [library_of(x).matrix(x) for x in (left, right, out)]
     plan.backend.execute(plan, *matrices, matrices[2], alpha=2.0, beta=-1.0)
     with np.errstate(all="ignore"):
@@ -74,7 +79,7 @@ def test_scaled_chunks(cupy, limit):
     a, b = operands("float32", "both")
     left, right = (on_device(cupy, x, "float32") for x in (a, b))
     asked = falcon.plan(left, right, scheme="strassen@strassen", workspace_limit=limit)
-    assert (asked.option.tiling[3:5] < asked.option.tiling[:2]) == (limit is not None)
+    assert (asked.option.tiling.chunk[:2] < asked.option.tiling.block[:2]) == (limit is not None)
     plan = replace(asked, guarded=True)
     exact = a.astype(float) @ b
     error = np.abs(cupy.asnumpy(plan(left, right)) - exact)
@@ -104,13 +109,13 @@ def test_a_problem_that_was_repaired_is_classical_from_then_on(cupy, state):
 
 def test_nothing_is_remembered_beyond_a_number_of_problems(cupy, state, monkeypatch):
     monkeypatch.setattr(repaired, "_MOST", 1)
-    first = repaired.word("a problem")
-    assert first and repaired.word("a problem") == first
-    assert repaired.word("another") == 0
+    first = repaired.host_flag("a problem")
+    assert first and repaired.host_flag("a problem") == first
+    assert repaired.host_flag("another") == 0
     assert not repaired.was_repaired("another")
     monkeypatch.setattr(repaired, "_memory", None)
     state.capturing = True
-    assert repaired.word("a problem") == 0
+    assert repaired.host_flag("a problem") == 0
     state.capturing = False
 
 
@@ -124,7 +129,7 @@ def test_even_operands_keep_the_scheme(cupy, state, dtype, check):
     plan.backend.execute(plan, a, b, None, c)
     plan.backend.execute(replace(plan, guarded=False), a, b, None, d)
     np.testing.assert_array_equal(cupy.asnumpy(out), cupy.asnumpy(asked))
-    for name in ("norms", "scales"):  # of A and B together
+    for name in ("norms", "powers"):  # of A and B together
         assert sum(name in x for x in state.launches) == 1
 
 
@@ -163,8 +168,7 @@ def test_powers_are_the_hosts(cupy, order, parts, room):
     on_gpu, block = on_device(cupy, x, "float64", order), -(-M // parts)
     memory, scale = cupy.empty((64 * M,), np.float64), cupy.empty((1 + M,), np.float64)
     matrix, at = library_of(on_gpu).matrix(on_gpu), int(scale.data.ptr)
-    run(Fill("norms", (at, 8)))
-    run(*kernels.scales([kernels.Lines(matrix, block, at)], int(memory.data.ptr), room))
+    run(*kernels.powers([kernels.Lines(matrix, block, at)], int(memory.data.ptr), room))
     assert cupy.asnumpy(scale)[:1].view(np.uint32)[0] == 2
     squares, powers = (x * x).sum(1), cupy.asnumpy(scale)[1:]
     expected = Lines(squares, parts, M, block).powers
@@ -192,9 +196,8 @@ def test_norms_that_are_hard_to_measure(cupy, dtype):
     x[4, 3] = np.nan
     on_gpu = on_device(cupy, x, dtype)
     scale = cupy.empty((1 + M,), np.float64)
-    run(Fill("norms", (int(scale.data.ptr), 8)))
     lines = kernels.Lines(library_of(on_gpu).matrix(on_gpu), M // 2, int(scale.data.ptr))
-    run(*kernels.scales([lines], 0, 0))
+    run(*kernels.powers([lines], 0, 0))
     found = cupy.asnumpy(scale)[1:].reshape(2, -1)[:, :6]
     assert (found[:, 4] == -1).all()
     assert (found[:, [0, 5]] == 1).all()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._gpu import geometry, kernels
+from falcon._gpu import geometry, kernels, layout
 from falcon.codegen.cuda_plan import products
 from reference.lcma import lcma
 
@@ -175,7 +175,7 @@ def test_chunks_keep_a_workspace_limit(cupy, state, scheme, orders):
         limit = whole_plan.workspace // share
         plan = falcon.plan(left, right, scheme=scheme, workspace_limit=limit)
         assert plan.workspace <= limit
-        chunked.add(plan.option.tiling[3:])
+        chunked.add(plan.option.tiling.chunk)
         before = state.allocated
         falcon.gemm(left, right, out=out, workspace_limit=limit, **unrepaired(scheme))
         assert state.allocated - before == plan.workspace
@@ -198,7 +198,7 @@ def test_vectors_stop_where_a_chunk_does(cupy, shape, order):
     out = on_device(cupy, np.zeros((M, N)), "float32", order)
     limit = falcon.plan(left, right, scheme="strassen").workspace * 2 // 3
     plan = falcon.plan(left, right, scheme="strassen", workspace_limit=limit)
-    assert sorted(plan.option.tiling[3:]) == [32, 32, 400]
+    assert sorted(plan.option.tiling.chunk) == [32, 32, 400]
     falcon.gemm(left, right, out=out, workspace_limit=limit, **unrepaired("strassen"))
     np.testing.assert_array_equal(cupy.asnumpy(out), a @ b)
 
@@ -265,9 +265,9 @@ def test_each_region_has_its_mark(cupy, monkeypatch, order, resident):
     M, K, N = 300, 20, 310
     a, b = whole((M, K), 1).astype(float), whole((K, N), 2).astype(float)
     a[140, 3], b[5, 300] = np.nan, np.inf
-    block = geometry.block_sizes(M, N, K, STRASSEN)
-    assert block[0] > 2 * geometry.MARK_MAJOR
-    assert block[1] > geometry.MARK_MINOR
+    block = layout.block_sizes(M, N, K, STRASSEN)
+    assert block[0] > 2 * geometry.REGION_MAJOR
+    assert block[1] > geometry.REGION_MINOR
     with np.errstate(all="ignore"):
         exact = a @ b
     out = on_device(cupy, np.zeros((M, N)), "float32", order)
@@ -347,7 +347,21 @@ def test_launches_are_few(cupy, state):
         x.clear()
     replace(falcon.plan(a, b, scheme="strassen"), guarded=True)(a, b)
     assert [len(x) for x in (state.launches, state.fills, state.products)] == [5, 1, 1]
-    assert geometry.regions(64, 64) == 1
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_below_the_least_size_a_call_is_one_product(cupy, state, dtype):
+    """ "auto" measures nothing there, and neither looks at norms nor takes a workspace."""
+    a = on_device(cupy, whole((1023, 1024), 1), dtype)
+    b = on_device(cupy, whole((1024, 1023), 2), dtype)
+    out = cupy.empty((1023, 1023), kind(dtype))
+    held = state.allocated
+    for _ in range(2):  # planned, then from the record
+        state.products.clear()
+        falcon.gemm(a, b, out=out)
+        assert [batch for _, batch, *_ in state.products] == [1]
+    assert (state.launches, state.fills, state.timed) == ([], [], set())
+    assert state.allocated == held
 
 
 @pytest.mark.parametrize("gap", [0, 1, 3])

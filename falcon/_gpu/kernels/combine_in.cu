@@ -17,7 +17,7 @@
 //   height    size of that part of a block; width is a multiple of WIDTH
 //   width
 //   aligned   in, ld and step_minor allow accesses of WIDTH elements
-//   scale     null, or powers by which rows of A or columns of B are multiplied (scales.cu), and the
+//   powers    null, or powers by which rows of A or columns of B are multiplied (powers.cu), and the
 //   first     line of block (0, 0) with which the part begins; if any is not 1, one element at a time
 
 namespace FALCON_SUMS {
@@ -72,10 +72,10 @@ template <int W> struct Target {
 FALCON_INLINE void combine(unsigned block, const T *__restrict__ in, O *__restrict__ out, long long ld, long long major,
                            long long minor, long long step_major, long long step_minor, long long height,
                            long long width, int by_columns, int along_minor, int aligned,
-                           const double *__restrict__ scale, long long first) {
+                           const double *__restrict__ powers, long long first) {
     const int rows = by_columns ? FALCON_Q : FALCON_P, columns = by_columns ? FALCON_P : FALCON_Q;
-    const Powers powers(scale, first, along_minor ? step_major : step_minor, FALCON_MULTIPLIED);
-    aligned = aligned && !powers.at;
+    const Powers of_lines(powers, first, along_minor ? step_major : step_minor, FALCON_MULTIPLIED);
+    aligned = aligned && !of_lines.at;
     const Place place =
         place_of<FALCON_WIDTH>(block, major, minor, step_major, step_minor, width, rows, columns, aligned);
     const long long x = place.x;
@@ -99,7 +99,7 @@ FALCON_INLINE void combine(unsigned block, const T *__restrict__ in, O *__restri
         if (y >= width)
             return;
         Guarded load = {origin, Edge(major - x, minor - y, step_major, step_minor, by_columns),
-                        powers.from(along_minor ? x : y), along_minor != by_columns};
+                        of_lines.from(along_minor ? x : y), along_minor != by_columns};
         load.at += y;
         Target<1> store = {out + row + y, plane, member, longer};
         Sums<1>::run(load, store);

@@ -4,10 +4,10 @@
 //   h         planes of height x width
 //   out       element (0, 0) of block (0, 0) of C, or of the part of it that is written
 //   c         the matrix that is added, in the same order as out; never read where beta is zero
-//   marks     null, or words, zero at first: whether any region of MARK_MAJOR x MARK_MINOR has a sum
+//   flags     null, or flags, zero at first: whether any region of REGION_MAJOR x REGION_MINOR has a sum
 //             that is not finite, then the same of every region
 //   aligned   out, c, their leading dimensions and step_minor allow accesses of WIDTH elements
-//   scale_*   null, or the powers by which lines of A and B that are C's lines along this axis were
+//   powers_*  null, or the powers by which lines of A and B that are C's lines along this axis were
 //   first_*   multiplied, and the first of them, as in combine_in.cu: sums are divided by them
 
 namespace FALCON_SUMS {
@@ -62,13 +62,13 @@ struct Guarded : Result {
 extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
     FALCON_NAME(const FALCON_S *__restrict__ h, FALCON_T *out, const FALCON_T *c, long long ld, long long ld_c,
                 long long major, long long minor, long long step_major, long long step_minor, long long height,
-                long long width, FALCON_S alpha, FALCON_S beta, unsigned *marks, int by_columns, int aligned,
-                const double *__restrict__ scale_major, long long first_major, const double *__restrict__ scale_minor,
+                long long width, FALCON_S alpha, FALCON_S beta, unsigned *flags, int by_columns, int aligned,
+                const double *__restrict__ powers_major, long long first_major, const double *__restrict__ powers_minor,
                 long long first_minor) {
     using namespace FALCON_SUMS;
     const int rows = by_columns ? FALCON_Q : FALCON_P, columns = by_columns ? FALCON_P : FALCON_Q;
-    const Powers of_major(scale_major, first_major, step_major, FALCON_NOT_ONE);
-    const Powers of_minor(scale_minor, first_minor, step_minor, FALCON_NOT_ONE);
+    const Powers of_major(powers_major, first_major, step_major, FALCON_NOT_ONE);
+    const Powers of_minor(powers_minor, first_minor, step_minor, FALCON_NOT_ONE);
     aligned = aligned && !of_major.at && !of_minor.at;
     const Place place =
         place_of<FALCON_WIDTH>(blockIdx.x, major, minor, step_major, step_minor, width, rows, columns, aligned);
@@ -86,12 +86,12 @@ extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
                            beta,
                            true};
     const long long plane = height * width;
-    unsigned *mark = marks;
-    if (marks) {
-        const long long regions = (width + FALCON_MARK_MINOR - 1) / FALCON_MARK_MINOR;
-        mark += 1 + x / FALCON_MARK_MAJOR * regions + place.start / FALCON_MARK_MINOR;
+    unsigned *flag = flags;
+    if (flags) {
+        const long long regions = (width + FALCON_REGION_MINOR - 1) / FALCON_REGION_MINOR;
+        flag += 1 + x / FALCON_REGION_MAJOR * regions + place.start / FALCON_REGION_MINOR;
     }
-    static_assert(FALCON_MARK_MINOR % (FALCON_LANES * FALCON_WIDTH) == 0, "a warp marks one region");
+    static_assert(FALCON_REGION_MINOR % (FALCON_LANES * FALCON_WIDTH) == 0, "a warp is in one region");
     bool finite = true;
     if (place.whole) {
         const long long y = place.y;
@@ -117,8 +117,8 @@ extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
             finite = finite && store.finite;
         }
     }
-    if (marks && !finite) {
-        *marks = 1;
-        *mark = 1;
+    if (flags && !finite) {
+        *flags = 1;
+        *flag = 1;
     }
 }

@@ -3,7 +3,7 @@
 //
 // 16-bit elements are summed in float. Here they are plain bit patterns, converted by single
 // instructions, so that no header is needed; with FALCON_HOST (a C++ compiler instead of NVRTC) the
-// including file defines the conversions.
+// including file defines those of half_t.
 
 #ifndef FALCON_HOST
 #define FALCON_INLINE __device__ __forceinline__
@@ -18,23 +18,11 @@ struct bfloat_t {
 
 // --- from memory to sums, and back (rounding to nearest, ties to even) --------------------------
 
-FALCON_INLINE double widen(double x) {
+template <class T> FALCON_INLINE T widen(T x) {
     return x;
 }
-FALCON_INLINE float widen(float x) {
-    return x;
-}
-FALCON_INLINE void narrow(double x, double &to) {
-    to = x;
-}
-FALCON_INLINE void narrow(float x, float &to) {
-    to = x;
-}
-FALCON_INLINE void narrow(double x, float &to) {
-    to = (float)x;
-}
-FALCON_INLINE void narrow(float x, double &to) {
-    to = x;
+template <class S, class T> FALCON_INLINE void narrow(S x, T &to) {
+    to = (T)x;
 }
 
 #ifndef FALCON_HOST
@@ -43,21 +31,21 @@ FALCON_INLINE float widen(half_t x) {
     asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
     return y;
 }
-FALCON_INLINE float widen(bfloat_t x) {
-    return __uint_as_float((unsigned)x.bits << 16);
-}
 FALCON_INLINE void narrow(float x, half_t &to) {
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(to.bits) : "f"(x));
 }
+#endif
+FALCON_INLINE float widen(bfloat_t x) {
+    return __uint_as_float((unsigned)x.bits << 16);
+}
 FALCON_INLINE void narrow(float x, bfloat_t &to) {
-#if __CUDA_ARCH__ >= 800
+#if !defined(FALCON_HOST) && __CUDA_ARCH__ >= 800
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(to.bits) : "f"(x));
 #else
     const unsigned u = __float_as_uint(x);
     to.bits = x != x ? 0x7fff : (unsigned short)((u + 0x7fff + ((u >> 16) & 1)) >> 16);
 #endif
 }
-#endif
 FALCON_INLINE void narrow(double x, half_t &to) {
     narrow((float)x, to);
 }
@@ -256,7 +244,7 @@ struct Edge {
 
 // --- powers of two by which lines (rows of A, columns of B) are multiplied -----------------------
 
-// What the word before the powers says: all are 1 (zero), some are not, some are larger than 1.
+// The state before the powers: all are 1 (zero), some are not, some are larger than 1.
 #define FALCON_NOT_ONE 1u
 #define FALCON_MULTIPLIED 2u
 
@@ -266,8 +254,9 @@ struct Powers {
     const double *at;
     long long step;
     FALCON_INLINE Powers(const double *at, long long step) : at(at), step(step) {}
-    FALCON_INLINE Powers(const double *scale, long long first, long long step, unsigned least)
-        : at(scale && *reinterpret_cast<const unsigned *>(scale) >= least ? scale + 1 + first : nullptr), step(step) {}
+    FALCON_INLINE Powers(const double *powers, long long first, long long step, unsigned least)
+        : at(powers && *reinterpret_cast<const unsigned *>(powers) >= least ? powers + 1 + first : nullptr),
+          step(step) {}
     FALCON_INLINE Powers from(long long line) const { return {at ? at + line : at, step}; }
     FALCON_INLINE double of(int block) const { return at ? at[block * step] : 1.0; }
 };

@@ -1,13 +1,14 @@
 // Sums of squares of the elements of every line of one or two matrices (rows of A, columns of B), in
-// parts, which scales.cu adds up: the norms by which badly scaled operands are scaled. In the type of
+// parts, which powers.cu adds up: the norms by which badly scaled operands are scaled. In the type of
 // the accumulators; where that cannot hold them, again in double, so that 0 is a part of zeros. What
-// a double cannot hold becomes infinite, or 2^-900: scales.cu takes both for unknown.
+// a double cannot hold becomes infinite, or 2^-900: powers.cu takes both for unknown.
 //
 //   x         lines x inner, any strides
 //   sums      parts x lines
 //   along     the elements of a line are neighbours in memory: a warp per line and part; else a thread
 //             per part and as many neighbouring lines as 16 bytes hold
 //   aligned   x and its lines allow accesses of 16 bytes
+//   powers    of powers.cu, before which a zero is written
 //   first     thread blocks of the first matrix
 //
 // A thread block is LANES x WARPS threads. No atomics: the sums, and so the result, are always the same.
@@ -15,8 +16,8 @@
 extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
     FALCON_NAME(long long inner, long long first, const FALCON_A *__restrict__ x_0, long long line_stride_0,
                 long long inner_stride_0, long long lines_0, double *sums_0, int parts_0, int along_0, int aligned_0,
-                const FALCON_A *__restrict__ x_1, long long line_stride_1, long long inner_stride_1, long long lines_1,
-                double *sums_1, int parts_1, int along_1, int aligned_1) {
+                double *powers_0, const FALCON_A *__restrict__ x_1, long long line_stride_1, long long inner_stride_1,
+                long long lines_1, double *sums_1, int parts_1, int along_1, int aligned_1, double *powers_1) {
     constexpr int W = FALCON_ACCESS_BYTES / sizeof(FALCON_A);
     const bool second = blockIdx.x >= first;
     const FALCON_A *__restrict__ x = second ? x_1 : x_0;
@@ -26,6 +27,8 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
     const int parts = second ? parts_1 : parts_0, along = second ? along_1 : along_0;
     const int aligned = second ? aligned_1 : aligned_0;
     const long long block = blockIdx.x - (second ? first : 0);
+    if (block == 0 && threadIdx.x == 0 && threadIdx.y == 0)
+        *(second ? powers_1 : powers_0) = 0;
     // A warp has the part `part` of one line, or of FALCON_LANES * W lines.
     const int tile = along ? 1 : FALCON_LANES * W;
     const long long group = block * FALCON_WARPS + threadIdx.y, tiles = (lines + tile - 1) / tile;

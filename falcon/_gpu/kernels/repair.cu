@@ -1,37 +1,37 @@
-// The classical product of the regions that combine_out.cu has marked.
+// The classical product of the regions that have a flag of combine_out.cu.
 //
 // With a scheme, a NaN or Inf in A or B, or a sum that overflows, reaches entries of C that are
 // finite classically. The host cannot know without waiting for the device, so this kernel is always
-// launched, and ends at once if nothing is marked. It is a plain kernel for a rare case: no shared
+// launched, and ends at once if no flag is set. It is a plain kernel for a rare case: no shared
 // memory, any strides.
 //
 // Block (i, j) of C, region by region: rows of `left` (A, or B's columns) times `right`, with axes
-// as in combine_in.cu. `told`, if it is not null, is a word in the host's memory: set if any is
-// marked. As many thread blocks as the device runs at a time share the regions. A thread
-// block is LANES x WARPS threads, each of which forms 8 x 4 entries.
+// as in combine_in.cu. `host_flag`, if it is not null, is in the host's memory, and set if any flag is.
+// As many thread blocks as the device runs at a time share the regions. A thread block is LANES x WARPS
+// threads, each of which forms 8 x 4 entries.
 
-#define FALCON_REPAIR_ROWS (FALCON_MARK_MAJOR / FALCON_WARPS)
-#define FALCON_REPAIR_COLUMNS (FALCON_MARK_MINOR / FALCON_LANES)
+#define FALCON_REPAIR_ROWS (FALCON_REGION_MAJOR / FALCON_WARPS)
+#define FALCON_REPAIR_COLUMNS (FALCON_REGION_MINOR / FALCON_LANES)
 
 extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
     FALCON_NAME(const FALCON_A *__restrict__ left, long long left_major, long long left_inner,
                 const FALCON_A *__restrict__ right, long long right_inner, long long right_minor, FALCON_T *out,
                 const FALCON_T *c, long long ld, long long ld_c, long long major, long long minor, long long inner,
                 long long step_major, long long step_minor, long long height, long long width, FALCON_S alpha,
-                FALCON_S beta, const unsigned *__restrict__ marks, int blocks_minor, unsigned *told) {
-    if (!*marks)
+                FALCON_S beta, const unsigned *__restrict__ flags, int blocks_minor, unsigned *host_flag) {
+    if (!*flags)
         return;
-    if (told && blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0 && threadIdx.y == 0)
-        *told = 1;
-    const unsigned across = (unsigned)((width + FALCON_MARK_MINOR - 1) / FALCON_MARK_MINOR);
-    const unsigned regions = across * (unsigned)((height + FALCON_MARK_MAJOR - 1) / FALCON_MARK_MAJOR);
+    if (host_flag && blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0 && threadIdx.y == 0)
+        *host_flag = 1;
+    const unsigned across = (unsigned)((width + FALCON_REGION_MINOR - 1) / FALCON_REGION_MINOR);
+    const unsigned regions = across * (unsigned)((height + FALCON_REGION_MAJOR - 1) / FALCON_REGION_MAJOR);
     const long long block_major = (long long)(blockIdx.y / blocks_minor) * step_major;
     const long long block_minor = (long long)(blockIdx.y % blocks_minor) * step_minor;
     for (unsigned region = blockIdx.x; region < regions; region += gridDim.x) {
-        if (!marks[1 + region])
+        if (!flags[1 + region])
             continue;
-        const long long x0 = (long long)(region / across) * FALCON_MARK_MAJOR + threadIdx.y * FALCON_REPAIR_ROWS;
-        const long long y0 = (long long)(region % across) * FALCON_MARK_MINOR + threadIdx.x;
+        const long long x0 = (long long)(region / across) * FALCON_REGION_MAJOR + threadIdx.y * FALCON_REPAIR_ROWS;
+        const long long y0 = (long long)(region % across) * FALCON_REGION_MINOR + threadIdx.x;
         if (block_major + x0 >= major || block_minor + y0 >= minor)
             continue;
         // Entries beyond the block or the matrix are computed from the last row or column inside, and

@@ -3,32 +3,35 @@
 // all blocks. As falcon/_core/scaling.py does on the host, but each group for itself, and its largest
 // power is 1.
 //
-//   sums            parts x lines, of norms.cu; with one part, they may be the memory of the powers
-//   block           lines of a block
-//   most            the largest exponent; a group that needs a larger one is unknown
-//   equilibrate     whether the norms of a group are brought together
-//   raise_exponent  whether groups of small numbers are multiplied as far as `most` allows, because
-//                   splits of them (bfloat16) would be subnormal
-//   scale           a word, zero at first, and the powers: see Powers in common.cuh
-//   first           thread blocks of the first matrix
+//   sums      parts x lines, of norms.cu; with one part, they may be the memory of the powers
+//   block     lines of a block
+//   most      the largest exponent; a group that needs a larger one is unknown
+//   equilibrate
+//             whether the norms of a group are evened out
+//   raise_exponent
+//             whether groups of small numbers are multiplied as far as `most` allows, because parts of
+//             them (bfloat16) would be subnormal
+//   powers    a state, zero at first, and the powers: see Powers in common.cuh
+//   first     thread blocks of the first matrix
 
 #define FALCON_OCTAVE (1 << FALCON_OCTAVE_BITS)
-// The squared norm of a line below which its exponent is raised: splits of numbers near it are far from subnormal.
+// The squared norm of a line below which exponents are raised: parts of numbers near it are far from
+// subnormal.
 #define FALCON_SMALL 0x1p-64
 
 extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
-    falcon_scales(int most, int equilibrate, int raise_exponent, long long first, const double *sums_0, int parts_0,
-                  long long lines_0, long long block_0, double *scale_0, const double *sums_1, int parts_1,
-                  long long lines_1, long long block_1, double *scale_1) {
+    falcon_powers(int most, int equilibrate, int raise_exponent, long long first, const double *sums_0, int parts_0,
+                  long long lines_0, long long block_0, double *powers_0, const double *sums_1, int parts_1,
+                  long long lines_1, long long block_1, double *powers_1) {
     const bool second = blockIdx.x >= first;
     const double *sums = second ? sums_1 : sums_0;
     const int parts = second ? parts_1 : parts_0;
     const long long lines = second ? lines_1 : lines_0, block = second ? block_1 : block_0;
-    double *scale = second ? scale_1 : scale_0;
+    double *powers = second ? powers_1 : powers_0;
     const long long place = (long long)(blockIdx.x - (second ? first : 0)) * blockDim.x + threadIdx.x;
     if (place >= block || place >= lines)
         return;
-    double *power = scale + 1, total = 0, least = 0, largest = 0;
+    double *power = powers + 1, total = 0, least = 0, largest = 0;
     int count = 0, present = 0;
     bool known = true;
     for (long long line = place; line < lines; line += block, ++count) {
@@ -86,7 +89,7 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
         power[line] = !known ? -1.0 : square == 0 ? 0.0 : ldexp(1.0, exponent);
     }
     if (scaled || up || !known || present < count)
-        atomicMax(reinterpret_cast<unsigned *>(scale), scaled || up ? FALCON_MULTIPLIED : FALCON_NOT_ONE);
+        atomicMax(reinterpret_cast<unsigned *>(powers), scaled || up ? FALCON_MULTIPLIED : FALCON_NOT_ONE);
 }
 
 #undef FALCON_OCTAVE
