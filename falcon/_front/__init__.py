@@ -18,6 +18,5 @@
     execute.py   a product in core form: its Problem, its plan, its execution
     freivalds.py Freivalds' test of a product in O(n^2), by rows
     planner.py   from options to a cached plan
-    recall.py    repeat calls seen before without planning; repeat.py: on a GPU
-    small.py     calls for which NumPy's BLAS is the plan
+    calls.py     small calls, and calls seen before, without planning
 """

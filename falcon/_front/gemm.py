@@ -10,19 +10,17 @@ import numpy.typing as npt
 
 from falcon import schemes
 from falcon._backends import get_backend
-from falcon._core import observe
 from falcon._core.dtypes import BY_ARITHMETIC, DType, both, of
 from falcon._core.keywords import CallOptions, takes_options
-from falcon._core.options import KEYWORDS, are_default
+from falcon._core.options import KEYWORDS
 from falcon._core.packed import PackedOperand
 
 from .arithmetic import operand_type, result_type, why_not_wide
+from .calls import recall, remember
 from .execute import Product, multiply
 from .families import family_of
 from .families.torch_host import is_tensor, through_arrays
 from .planner import requested
-from .recall import quiet_matmul, recall, remember
-from .small import is_small
 from .validate import number, scalar
 
 
@@ -129,12 +127,8 @@ def gemm(
     if dtype is not None:
         arguments = (*arguments, ("dtype", dtype))
     plain_call = c is None and type(alpha) is type(beta) is float and alpha == 1.0 and beta == 0.0
-    if plain_call:
-        if not arguments and is_small(a, b, out) and are_default() and not observe.observers:
-            return quiet_matmul(a, b, out)
-        known = recall(a, b, out, arguments)
-        if known is not None:
-            return known
+    if plain_call and (known := recall(a, b, out, arguments)) is not None:
+        return known
     if any(map(is_tensor, (a, b, c, out))):
         operands = {"a": a, "b": b, "c": c}
         return through_arrays(gemm, operands, out, alpha=alpha, beta=beta, dtype=dtype, **options)

@@ -16,12 +16,12 @@ from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 
 from .arithmetic import operand_type, result_type
+from .calls import recall, remember
 from .execute import Product, multiply, without
 from .families import Family, family_of
 from .families.torch_host import is_tensor, through_arrays
 from .gemm import gemm
 from .planner import plan_for, requested
-from .recall import recall, remember
 from .validate import matmul_shape
 
 # Whether np.matmul copies matrices of a batch whose strides no BLAS takes: twice as fast as

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from falcon._core.dtypes import CUDA, DType, find, find_torch
+from falcon.codegen.cuda_plan import ACCESS_BYTES
 
 from . import device
 from .matrix import Matrix, Memory, Operand, span
@@ -49,8 +50,9 @@ class Library:
         return int(x.data.ptr)
 
     def facts(self, x: Any) -> tuple | None:
-        """What a record of a call depends on, besides the address; None: the call is planned."""
-        return x.shape, x.strides, x.dtype, x.data.device_id
+        """Return the address, and what a record of a call depends on; None: the call is planned."""
+        at = self.address(x)
+        return at, at % ACCESS_BYTES, x.shape, x.strides, x.dtype, x.data.device_id
 
     def empty(self, shape: tuple[int, ...], dtype: DType, index: int) -> Any:
         return device.empty(shape, dtype.numpy)
@@ -123,7 +125,8 @@ class _Torch(Library):
     def facts(self, x: Any) -> tuple | None:
         if x.is_neg() or (x.requires_grad and self._torch.is_grad_enabled()):
             return None
-        return x.shape, x.stride(), x.dtype, x.device
+        at = self.address(x)
+        return at, at % ACCESS_BYTES, x.shape, x.stride(), x.dtype, x.device
 
     def empty(self, shape: tuple[int, ...], dtype: DType, index: int) -> Any:
         kind = getattr(self._torch, dtype.name)

@@ -38,8 +38,9 @@ from falcon.schemes import Scheme
 from . import original
 from .classical import by_parts, classical, classical_workspace, copied_bytes, finish_bytes, store
 from .norms import squared_norms
+from .original import quiet_matmul
 from .rates import blas_name, measure
-from .threads import limited, numpy_blas
+from .threads import exceeds, limited, numpy_blas
 
 # Chunks are not cut below blocks of this size: the limit is then refused.
 _SMALLEST_BLOCK = 2
@@ -148,6 +149,13 @@ class NumpyBackend:
                 store(product, c, beta, out, problem.symmetric)
             if mirror is not None:
                 np.copyto(mirror, out)
+
+    def direct_product(self, plan: Plan) -> Callable[..., np.ndarray] | None:
+        """Return the function of a, b and out that alone does what the plan says; None: `execute`."""
+        problem = plan.problem
+        direct = problem.a_direct and problem.b_direct and not problem.buffered
+        direct = direct and plan.scheme is None and problem.operand.arithmetic is None
+        return quiet_matmul if direct and not exceeds(problem.threads) else None
 
     def execute_batch(
         self, plan: Plan, a: np.ndarray, b: np.ndarray, out: np.ndarray, *, alpha: Any = 1
