@@ -27,6 +27,7 @@ from falcon._core.threads import limit_here
 from falcon._numpy.original import quiet_matmul
 from falcon._numpy.threads import exceeds
 
+from .adapters.host import NUMPY, viewed
 from .planner import is_kept, planning_state
 from .validate import overlap
 
@@ -69,7 +70,7 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple) -> Any:
     if observe.observers:
         return None
     if type(a) is not _ARRAY or type(b) is not _ARRAY or not (out is None or type(out) is _ARRAY):
-        return _recall_on_device(a, b, out, arguments) if type(a) in _libraries else None
+        return _recall_others(a, b, out, arguments)
     if not arguments and is_small(a, b, out) and are_default():
         return quiet_matmul(a, b, out)
     key = _key(a, b, out, arguments)
@@ -226,7 +227,16 @@ def _run_batch(plan: Plan, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> np.
     return out if plan.backend.execute_batch(plan, a, b, out) else None
 
 
-def _recall_on_device(a: Any, b: Any, out: Any, arguments: tuple) -> Any:
+def _recall_others(a: Any, b: Any, out: Any, arguments: tuple) -> Any:
+    """Recall a call on arrays of other libraries: on NumPy's views of them, or on a GPU."""
+    adapter, x, y, target = viewed({"a": a, "b": b, "out": out})
+    if adapter is not NUMPY and _ARRAY is type(x) is type(y):
+        result = recall(x, y, target, arguments)
+        if result is None:
+            return None
+        return adapter.wrap(result) if out is None else out
+    if type(a) not in _libraries:
+        return None
     key, addresses, calls = _device_key(a, b, out, arguments)
     call = look_up(calls, key)
     if call is None:
@@ -260,9 +270,9 @@ def _device_key(
 
     The key is None where calls are not kept. Calls of a packed operand are kept with it.
     """
-    calls, factors = _calls, (a, out, b)
+    calls, factors = _calls, [a, out, b]
     if type(b) is PackedOperand:
-        calls, factors = getattr(b.payload, "repeated", {}), (a, out)
+        calls, factors = getattr(b.payload, "repeated", {}), [a, out]
     library = _libraries[type(a)]
     addresses: list[int] = []
     facts: list[Any] = [arguments]
@@ -271,7 +281,8 @@ def _device_key(
             addresses.append(0)
             facts.append(None)
             continue
-        known = library.facts(x) if _libraries.get(type(x)) is library else None
+        is_alike = _libraries.get(type(x)) is library
+        known = library.facts(x) if is_alike else None
         if known is None:
             return None, [], calls
         address, *more = known

@@ -151,7 +151,7 @@ class NumpyBackend:
                 np.copyto(mirror, out)
 
     def direct_product(self, plan: Plan) -> Callable[..., np.ndarray] | None:
-        """Return the function of a, b and out that alone does what the plan says; None: `execute`."""
+        """Return a function of a, b and out that does all that `execute` would; None: none does."""
         problem = plan.problem
         direct = problem.a_direct and problem.b_direct and not problem.buffered
         direct = direct and plan.scheme is None and problem.operand.arithmetic is None

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._front import calls, execute, matmul, planner
+from falcon._front import batches, calls, execute, planner
 from falcon.decision.machine import replaced
 
 
@@ -30,7 +30,7 @@ class Counted:
             self.calls += 1
             return found(*arguments)
 
-        for module in (execute, matmul):
+        for module in (batches, execute):
             monkeypatch.setattr(module, "plan_for", plan_for)
 
     def __call__(self, function, *arguments, **options):
