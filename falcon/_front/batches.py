@@ -13,6 +13,7 @@ from falcon._core.dtypes import DType
 from falcon._core.options import Options, threads_of
 from falcon._core.plan import Plan
 from falcon._numpy import original
+from falcon._numpy.backend import NumpyBackend
 from falcon._numpy.threads import limited
 
 from .adapters import Adapter
@@ -104,11 +105,10 @@ def _by_numpy(
     is_tiny = flops <= _TINY_FLOPS[exact]
     is_tiny = is_tiny or (exact and 2 * out.size * a.shape[-1] <= _TINY_BATCH)
     if plan is not None and not is_tiny:
-        backend = plan.backend
-        if not backend.is_library:
+        if not isinstance(plan.backend, NumpyBackend):
             if able and operand.is_exact:  # integers of two types, as np.matmul takes them
                 a, b = np.asarray(a, operand.left.numpy), np.asarray(b, operand.right.numpy)
-            return plan if backend.execute_batch(plan, a, b, out) else ""
+            return plan if plan.backend.execute_batch(plan, a, b, out) else ""
         able = able and (operand.has_blas or operand.engine is None)
     if not able:
         return ""

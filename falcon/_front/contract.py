@@ -200,7 +200,7 @@ def einsum(
                 adapter.copy(result, target, casting)
             return out
     if len(result.shape) == 0:
-        result = result[()]
+        result = adapter.scalar(result)
     elif order != "K":
         result = np.asarray(result, order="F" if by_columns else "C")
     return adapter.wrap(result)
@@ -306,4 +306,4 @@ def _tensordot(name: str, a: Any, b: Any, axes: Any, out: Any, options: CallOpti
             adapter.copy(result, target)
     if out is not None:
         return out
-    return adapter.wrap(result[()] if name == "dot" and not shape else result)
+    return adapter.wrap(adapter.scalar(result) if name == "dot" and not shape else result)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Unpack, overload
 
 import numpy as np
@@ -179,9 +178,9 @@ def gemm(
             made = adapter.empty((M, N), result, like)
         factor = (K, N) if source is None else source
         types = operand, result
-        product = Product(adapter, left, factor, added, made, *types, chosen, alpha, beta)
-        product = replace(product, fresh=out is None, packed=packed)
-        plan = multiply(product)
+        operands = left, factor, added, made
+        how: dict[str, Any] = {"fresh": out is None, "packed": packed}
+        plan = multiply(Product(adapter, *operands, *types, chosen, alpha, beta, **how))
     if plain_call:
         remember(a, b, target, arguments, types, chosen, made, plan)
     return adapter.wrap(made) if out is None else out

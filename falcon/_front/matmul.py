@@ -111,7 +111,7 @@ def matmul(
             result, way = _multiplied(adapter, left, right, target, types, like, chosen)
             remember(a, b, target, arguments, types, chosen, result, way)
         if len(result.shape) == 0:
-            result = result[()]
+            result = adapter.scalar(result)
     return adapter.wrap(result) if out is None else out
 
 

@@ -190,7 +190,9 @@ class Exchanged:
 
 
 class Namespace:
-    from_dlpack = Exchanged
+    @staticmethod
+    def from_dlpack(x):
+        return Exchanged(np.from_dlpack(x))
 
 
 class OneWay(Exchanged):
@@ -254,20 +256,22 @@ def test_results_are_arrays_of_the_callers_library(foreign):
         assert call(a, b), name
 
 
-def test_calls_on_views_are_recalled(monkeypatch):
-    a, b = Exchanged(A), Exchanged(B)
+def test_calls_on_views_are_recalled(foreign, monkeypatch):
+    make, _, back = foreign
+    a, b, out = make(A.copy()), make(B.copy()), make(np.empty((70, 60)))
     for call in (falcon.gemm, falcon.matmul):
-        call(a, b, scheme="strassen")
-        with monkeypatch.context() as patch:
-            for module in ("gemm", "matmul"):
-                patch.setattr(f"falcon._front.{module}.enter", None)
-            product = call(a, b, scheme="strassen")
-        np.testing.assert_allclose(product.values, A @ B, atol=1e-12)
+        for given in ({"scheme": "strassen"}, {"scheme": "strassen", "out": out}):
+            call(a, b, **given)
+            with monkeypatch.context() as patch:
+                for module in ("gemm", "matmul"):
+                    patch.setattr(f"falcon._front.{module}.enter", None)
+                np.testing.assert_allclose(back(call(a, b, **given)), A @ B, atol=1e-12)
 
 
 def test_other_forms_of_results():
-    """Of bool, scalars and batches; libraries that take no memory get NumPy's arrays."""
+    """Of bool, scalars and batches; what a library does not take stays an array of NumPy."""
     assert type(falcon.matmul(OneWay(A), B)) is np.ndarray
+    assert falcon.matmul(Exchanged(A), B.astype(object)).dtype == object
     found = falcon.matmul(Exchanged(A > 0), Exchanged(B > 0)).values
     np.testing.assert_array_equal(found, (A > 0) @ (B > 0))
     assert falcon.matmul(Exchanged(A[0]), B[:, 0]).shape == ()
@@ -276,7 +280,7 @@ def test_other_forms_of_results():
     assert type(falcon.gemm(Exchanged(A), falcon.pack(B))) is Exchanged
     frozen = A @ B
     frozen.flags.writeable = False
-    with pytest.raises((TypeError, ValueError, BufferError), match="read-?only|expected a NumPy"):
+    with pytest.raises((TypeError, ValueError, BufferError), match=r"read-?only|expected a NumPy"):
         falcon.gemm(A, B, out=Exchanged(frozen))
 
 
@@ -347,8 +351,6 @@ def test_tensors_of_other_shapes(torch):
     close(falcon.matmul(a[0], b), a[0] @ b, torch)
     close(falcon.matmul(a.expand(3, 70, 50), b), a @ b.expand(3, 50, 60), torch)
     close(falcon.gemm(a[:0], b), a[:0] @ b, torch)
-    close(falcon.gemm(a, B), a @ b, torch)
-    close(falcon.gemm(A, b), a @ b, torch)
 
 
 def test_packed_tensors(torch):
@@ -367,17 +369,6 @@ def test_plan_describes_what_tensors_run(torch):
     assert (
         falcon.plan(a.T.contiguous().T, b).problem == falcon.plan(np.asfortranarray(A), B).problem
     )
-
-
-def test_calls_on_tensors_are_recalled(torch, monkeypatch):
-    a, b, out = torch.from_numpy(A), torch.from_numpy(B), torch.empty(70, 60, dtype=torch.float64)
-    for call in (falcon.gemm, falcon.matmul):
-        for given in ({"scheme": "strassen"}, {"scheme": "strassen", "out": out}):
-            call(a, b, **given)
-            with monkeypatch.context() as patch:
-                for module in ("gemm", "matmul"):
-                    patch.setattr(f"falcon._front.{module}.enter", None)
-                close(call(a, b, **given), a @ b, torch)
 
 
 def test_weights_that_require_grad_where_gradients_are_off(torch):

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 from falcon._backends import DEVICE
 from falcon._core.dtypes import DType
+from falcon._core.options import Options
 from falcon._core.packed import PackedOperand
 from falcon._core.problem import Problem
 from falcon._gpu.where import is_on_gpu
@@ -36,6 +37,9 @@ class Adapter(Protocol):
 
     def wrap(self, x: Any) -> Any:
         """Return a result as an array of the caller's library."""
+
+    def scalar(self, x: Any) -> Any:
+        """Return a 0-d result in the form in which the library returns it."""
 
     def current(self) -> AbstractContextManager[Any]:
         """Return the context in which arrays are made and multiplied: device and stream."""
@@ -93,10 +97,19 @@ class Adapter(Protocol):
         out: Any,
         operand: DType,
         result: DType,
-        *more: Any,
-        **how: Any,
+        options: Options,
+        *,
+        packed: bool = False,
+        symmetric: str = "",
     ) -> Problem:
-        """Describe ``out = a @ b + c``: see `host.Numpy.problem`."""
+        """Describe ``out = a @ b + c``.
+
+        `a`, `b`: matrices, or their shapes.
+        `out`: None: it will be made by `empty`.
+        `operand`, `result`: the types in which a and b are multiplied, and of the product.
+        `packed`: B is packed, and `b` is its source, or its shape if that was not kept.
+        `symmetric`: see `Problem`; empty: whether `b` is the transpose of `a` is found on the host.
+        """
 
 
 def enter(**operands: Any) -> tuple[Any, ...]:

@@ -69,6 +69,9 @@ class Device:
     def wrap(self, x: Any) -> Any:
         return x
 
+    def scalar(self, x: Any) -> Any:
+        return x
+
     @contextmanager
     def current(self) -> Iterator[None]:
         with on(self.device), self.library.stream(self.device):

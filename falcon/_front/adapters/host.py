@@ -42,6 +42,9 @@ class Numpy:
     def wrap(self, x: Any) -> Any:
         return x
 
+    def scalar(self, x: Any) -> Any:
+        return x[()]
+
     def current(self) -> AbstractContextManager[Any]:
         return _HERE
 
@@ -199,9 +202,10 @@ class Torch(Numpy):
                 f"{name} is a tensor on {x.device}; falcon multiplies on the CPU and CUDA"
             )
         row = _torch_row(x.dtype)
+        kind = None if row is None or row.module == "numpy" else row.numpy
         try:
-            if row is not None and row.module != "numpy":  # bfloat16, which torch views as another
-                return x.view(torch.int16).numpy().view(row.numpy)
+            if kind is not None:  # bfloat16, which torch converts as another type only
+                return x.view(torch.int16).numpy().view(kind)
             return x.resolve_conj().resolve_neg().numpy()
         except (TypeError, RuntimeError) as error:
             layout = "nested" if x.is_nested else str(x.layout).removeprefix("torch.")
@@ -253,9 +257,14 @@ class Dlpack(Numpy):
 
     def wrap(self, x: Any) -> Any:
         own = getattr(self._of, "__array_namespace__", None)
-        library = own() if own is not None else sys.modules[type(self._of).__module__.split(".")[0]]
-        take = getattr(library, "from_dlpack", None)
-        return x if take is None or has_own_rules(x) else take(np.asarray(x))
+        module = type(self._of).__module__.split(".")[0]
+        take = getattr(own() if own is not None else sys.modules.get(module), "from_dlpack", None)
+        if take is None or has_own_rules(x):
+            return x
+        try:
+            return take(np.asarray(x))
+        except (BufferError, RuntimeError, TypeError):  # a dtype without a standard
+            return x
 
 
 NUMPY = Numpy()
