@@ -232,6 +232,16 @@ def test_every_call_is_verified(monkeypatch):
     assert not calls._calls
 
 
+def test_the_second_call_has_the_arithmetic_of_the_first(recalled):
+    a, b = np.random.default_rng(0).standard_normal((2, 40, 40)).astype("f4")
+    how = {"arithmetic": "bf16x6", "backend": "numpy"}
+    first = falcon.gemm(a, b, **how)
+    again, was = recalled(falcon.gemm, a, b, **how)
+    assert was
+    np.testing.assert_array_equal(again, first)
+    assert (first != np.matmul(a, b)).any()
+
+
 def test_errors_are_not_remembered():
     a, b = operands()
     for _ in range(3):
