@@ -15,7 +15,7 @@ import numpy as np
 
 import falcon
 import falcon.decision.select as decision
-from falcon._front import recall
+from falcon._front import calls
 from falcon._gpu import cublas, rates
 from tests.gpu import fake_cupy
 
@@ -55,7 +55,7 @@ def main():
 
         def call(right=right, options=options):
             if planned:
-                recall.on_device = None
+                calls._libraries.clear()
             falcon.gemm(a, right, out=out, **options)
 
         times = sorted(repeat(call, number=CALLS, repeat=ROUNDS))

@@ -26,7 +26,7 @@ FORBIDDEN = (
     *("dask", "opt_einsum"),
 )
 LATER = (
-    *("falcon.bench", "falcon.discover", "falcon.__main__", "falcon._front.families.device"),
+    *("falcon.bench", "falcon.discover", "falcon.__main__", "falcon._front.adapters.device"),
     *("falcon.dask", "falcon.torch"),
     *("falcon.decision.explain", "falcon._gpu.driver", "falcon._gpu.backend", "falcon._gpu.rates"),
     "falcon._cpu.peak",

@@ -60,6 +60,11 @@ def to_array(name: str, value: Any) -> np.ndarray:
         raise ValueError(f"{name} cannot be converted to an array: {error}") from None
 
 
+def is_dense(value: Any) -> bool:
+    """Whether a value may be a dense array in memory."""
+    return _why_not_dense("", value) is None
+
+
 def _why_not_dense(name: str, value: Any) -> str | None:
     """Say why a value is not a dense array in memory, and what to do; None if it may be."""
     kind = type(value)

@@ -7,5 +7,5 @@ from collections.abc import Callable
 from .plan import Plan
 
 Observer = Callable[[Plan, float], None]
-# While there are any, no call is repeated without validation and planning (`_front.recall`).
+# While there are any, no call is repeated without validation and planning (`_front.calls`).
 observers: tuple[Observer, ...] = ()

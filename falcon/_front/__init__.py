@@ -8,16 +8,17 @@
     verify.py    verify                         info.py      show_config
     tune.py      machine, tune, compare
     warm.py      warm_up
-    families/    array libraries: NumPy, torch in host memory, arrays in GPU memory
+    adapters/    array libraries: the one door for arrays of a call
     accelerate/  NumPy's own products on falcon
     subscripts.py  labels of axes of einsum, the order of its pairs, axes of tensordot
     pairs.py     a pair of arrays with labelled axes, as one product
     roofline.py  a plan's picture
     validate.py  checks of arguments
     arithmetic.py  types of a product and its operands: `dtype=`
+    batches.py   all matrices of a batch in one call
+    fallback.py  what NumPy multiplies itself
     execute.py   a product in core form: its Problem, its plan, its execution
     freivalds.py Freivalds' test of a product in O(n^2), by rows
     planner.py   from options to a cached plan
-    recall.py    repeat calls seen before without planning; repeat.py: on a GPU
-    small.py     calls for which NumPy's BLAS is the plan
+    calls.py     small calls, and calls seen before, without planning
 """

@@ -7,23 +7,47 @@ by int8 to int32, bfloat16 to float32 (`DType.wide`). In other cases the backend
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from falcon._backends import available_backends, get_backend
 from falcon._core.backend import Backend
-from falcon._core.dtypes import DType, both
+from falcon._core.dtypes import CUDA, DType, both, of
 from falcon._core.options import Options
 from falcon._core.problem import Problem
+from falcon._gpu.where import promoted
 from falcon.schemes import Scheme
 
-from .families import Family
-from .validate import check_numeric
+from .adapters import Adapter
+from .validate import check_numeric, type_named
 
 
-def result_type(family: Family, operands: Mapping[str, Any], dtype: Any, out: Any = None) -> DType:
+def common_type(adapter: Adapter, operands: Iterable[Any]) -> DType:
+    """Return the type in which operands are multiplied; raise TypeError where there is none."""
+    if adapter.device is None:
+        return of(np.result_type(*(x.dtype for x in operands)))
+    return promoted([adapter.dtype(x) for x in operands])
+
+
+def named_type(adapter: Adapter, dtype: Any) -> DType:
+    """Return the row of a user's `dtype`; raise TypeError if it is not multiplied."""
+    row = type_named(dtype)
+    if adapter.device is not None and row.cuda is None:
+        known = ", ".join(x.name for x in CUDA)
+        raise TypeError(f"dtype is {row}; arrays in GPU memory are multiplied in {known}")
+    return row
+
+
+def scalar_type(adapter: Adapter, dtype: DType) -> DType:
+    """Return the type of alpha and beta."""
+    return dtype if adapter.device is None else dtype.accumulator
+
+
+def result_type(
+    adapter: Adapter, operands: Mapping[str, Any], dtype: Any, out: Any = None
+) -> DType:
     """Return the type of the result.
 
     `operands`: all that are read, including c.
@@ -32,15 +56,15 @@ def result_type(family: Family, operands: Mapping[str, Any], dtype: Any, out: An
     "same_kind".
     """
     if dtype is None:
-        found = family.dtype(list(operands.values()))
-        of_out = None if out is None else family.element_type(out)
+        common = common_type(adapter, operands.values())
+        of_out = None if out is None else adapter.dtype(out)
         # An out of the accumulators' type gets unrounded sums; integers wrap first, as in NumPy.
-        if of_out is not None and of_out in found.wide and not found.is_exact:
+        if of_out is not None and of_out in common.wide and not common.is_exact:
             return of_out
-        return found
-    wanted = family.type_named(dtype)
+        return common
+    wanted = named_type(adapter, dtype)
     for name, x in operands.items():
-        row = family.element_type(x)
+        row = adapter.dtype(x)
         if row is None:
             check_numeric(name, x.dtype)
         elif not np.can_cast(row.numpy, wanted.numpy, "same_kind"):
@@ -50,7 +74,7 @@ def result_type(family: Family, operands: Mapping[str, Any], dtype: Any, out: An
     return wanted
 
 
-def operand_type(family: Family, operands: list[Any], result: DType, options: Options) -> DType:
+def operand_type(adapter: Adapter, operands: list[Any], result: DType, options: Options) -> DType:
     """Return the type of the operands for the backends: their own if a backend can write `result`.
 
     For operands of two types that is a pair, or else their common type.
@@ -58,12 +82,12 @@ def operand_type(family: Family, operands: list[Any], result: DType, options: Op
     `operands`: a and b, as far as they are known.
     `options`: the scheme matters: its sums may not fit the kernels of the operands' type.
     """
-    rows = [row for x in operands if (row := family.element_type(x)) is not None]
+    rows = [row for x in operands if (row := adapter.dtype(x)) is not None]
     if len(rows) < len(operands) or set(rows) <= {result}:
         return result
     if rows[0] is not rows[-1] and not all(x.is_exact for x in rows):
         return result
-    for operand in (both(rows[0], rows[-1]), family.dtype(operands)):
+    for operand in (both(rows[0], rows[-1]), common_type(adapter, operands)):
         if operand is not None and _has_kernels(operand, result, options):
             return operand
     return result
@@ -89,3 +113,23 @@ def why_not_wide(backend: Backend, operand: DType, result: DType, scheme: Any) -
     if isinstance(scheme, Scheme):
         return backend.why_classical_only(problem, scheme)
     return backend.why_not(problem)
+
+
+def check_cast(adapter: Adapter, out: Any, dtype: DType) -> None:
+    """Raise TypeError unless `dtype` casts to the dtype of `out`."""
+    if adapter.device is not None:
+        promoted([adapter.dtype(out)])
+    elif not np.can_cast(dtype.numpy, out.dtype, "same_kind"):
+        raise TypeError(
+            f"out has dtype {out.dtype}, to which the result's {dtype.numpy} does not cast "
+            "(same_kind)"
+        )
+
+
+def check_out(adapter: Adapter, out: Any, shape: tuple[int, ...], dtype: DType) -> None:
+    """Raise unless a result of this shape and dtype can be written to `out`."""
+    check_cast(adapter, out, dtype)
+    if tuple(out.shape) != shape:
+        raise ValueError(f"out has shape {tuple(out.shape)}; expected {shape}")
+    if adapter.device is None and not out.flags.writeable:
+        raise ValueError("out is read-only")

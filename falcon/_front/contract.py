@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, Literal, Unpack
 
 import numpy as np
@@ -19,8 +18,8 @@ from falcon._core.arrays import to_array
 from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS
 
-from .families import family_of
-from .families.torch_host import is_tensor, through_arrays
+from .adapters import enter
+from .fallback import einsum_operands, is_taken_over
 from .matmul import matmul
 from .pairs import Pairs
 from .planner import requested
@@ -163,21 +162,19 @@ def einsum(
     """
     text, given = as_text(operands)
     named = {f"operand {i}": x for i, x in enumerate(given)}
-    how: dict[str, Any] = {"dtype": dtype, "order": order, "casting": casting}
-    if any(map(is_tensor, (*given, out))):
-        how["optimize"] = optimize
-        return through_arrays(partial(einsum, text), named, out, **how, **options)
     if order not in ("K", "C", "F", "A"):
         raise ValueError(f"einsum: order is {order!r}; expected 'K', 'C', 'F' or 'A'")
-    family = family_of(**named, out=out)
-    chosen = requested("einsum", KEYWORDS, options, family)
-    if family.is_taken_over(named, out, chosen):
-        how = {k: x for k, x in {**how, "out": out}.items() if x is not None}
-        return np.einsum(text, *given, optimize=optimize, **how)
-    target = None if out is None else family.target(out)
+    adapter, *views, target = enter(**named, out=out)
+    named = dict(zip(named, views, strict=True))
+    chosen = requested("einsum", KEYWORDS, options, adapter.device)
+    if is_taken_over(adapter, {**named, "out": target}, chosen):
+        how = {"dtype": dtype, "order": order, "casting": casting, "out": out}
+        how = {k: x for k, x in how.items() if x is not None}
+        return np.einsum(text, *views, optimize=optimize, **how)
+    target = None if out is None else adapter.target(target)
     if len(given) == 1 and out is None and is_view(text):  # whose elements stay as they are
         dtype, casting = None, "unsafe"
-    arrays, common = family.einsum_operands(named, target, dtype, casting)
+    arrays, common = einsum_operands(adapter, named, target, dtype, casting)
     if order != "K" and not isinstance(arrays[0], np.ndarray):
         raise ValueError(f"einsum: order is {order!r}; arrays in GPU memory take 'K' only")
     if not isinstance(optimize, bool | str):
@@ -186,9 +183,9 @@ def einsum(
     if target is not None and tuple(target.shape) != plan.shape:
         raise ValueError(f"einsum: out has shape {tuple(target.shape)}; expected {plan.shape}")
     by_columns = order == "F" or (order == "A" and all(x.flags.f_contiguous for x in arrays))
-    pairs, labels = Pairs(family, common, options), list(plan.inputs)
+    pairs, labels = Pairs(adapter, common, options), list(plan.inputs)
     arrays = [x if at is None else x[at] for x, at in zip(arrays, plan.indices, strict=True)]
-    with family.current():
+    with adapter.current():
         for step in plan.path:
             taken = [(arrays.pop(i), labels.pop(i)) for i in sorted(step, reverse=True)][::-1]
             rest = {*plan.output}.union(*labels)
@@ -200,11 +197,13 @@ def einsum(
         result = arrays[0]
         if target is not None:
             if result is not target:
-                family.copy(result, target, casting)
+                adapter.copy(result, target, casting)
             return out
     if len(result.shape) == 0:
-        return family.scalar(result)
-    return result if order == "K" else np.asarray(result, order="F" if by_columns else "C")
+        result = adapter.scalar(result)
+    elif order != "K":
+        result = np.asarray(result, order="F" if by_columns else "C")
+    return adapter.wrap(result)
 
 
 @takes_options(*KEYWORDS)
@@ -277,18 +276,13 @@ def _cheapest(sizes: list[int]) -> dict[tuple[int, int], int]:
 
 
 def _tensordot(name: str, a: Any, b: Any, axes: Any, out: Any, options: CallOptions) -> Any:
-    named = {"a": a, "b": b}
-    if any(map(is_tensor, (a, b, out))):
-        return through_arrays(
-            lambda a, b, out: _tensordot(name, a, b, axes, out, options), named, out
-        )
-    family = family_of(**named, out=out)
-    chosen = requested(name, KEYWORDS, options, family)
-    if family.is_taken_over(named, out, chosen):
+    adapter, a, b, target = enter(a=a, b=b, out=out)
+    chosen = requested(name, KEYWORDS, options, adapter.device)
+    if is_taken_over(adapter, {"a": a, "b": b, "out": target}, chosen):
         if name == "tensordot":
             return np.tensordot(a, b, axes=axes)
         return np.dot(a, b) if out is None else np.dot(a, b, out=out)
-    (x, y), _ = family.einsum_operands(named, None, None, "safe")
+    (x, y), _ = einsum_operands(adapter, {"a": a, "b": b}, None, None, "safe")
     left, right = axes_to_sum(name, axes, tuple(x.shape), tuple(y.shape))
     xs = _LABELS[: x.ndim]
     ys = list(_LABELS[x.ndim : x.ndim + y.ndim])
@@ -296,20 +290,20 @@ def _tensordot(name: str, a: Any, b: Any, axes: Any, out: Any, options: CallOpti
         ys[j] = xs[i]
     kept = "".join(z for i, z in enumerate(xs) if i not in left)
     kept += "".join(z for j, z in enumerate(ys) if j not in right)
-    target = None if out is None else family.target(out)
+    target = None if out is None else adapter.target(target)
     sizes = dict(zip((*xs, *ys), (*x.shape, *y.shape), strict=True))
     shape = tuple(sizes[z] for z in kept)
     if target is not None and tuple(target.shape) != shape:
         raise ValueError(f"{name}: out has shape {tuple(target.shape)}; expected {shape}")
-    with family.current():
-        pairs = Pairs(family, None, options)
+    with adapter.current():
+        pairs = Pairs(adapter, None, options)
         if left:
             result = pairs.contracted((x, y), (xs, "".join(ys)), kept, target)
         else:  # two axes: einsum has letters for 52
             result = pairs.contracted((x.reshape(-1), y.reshape(-1)), ("a", "b"), "ab")
             result = result.reshape(shape)
         if target is not None and result is not target:
-            family.copy(result, target)
+            adapter.copy(result, target)
     if out is not None:
         return out
-    return family.scalar(result) if name == "dot" and not shape else result
+    return adapter.wrap(adapter.scalar(result) if name == "dot" and not shape else result)

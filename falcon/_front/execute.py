@@ -2,7 +2,7 @@
 
 ::
 
-    gemm, matmul --> Product --family--> Problem --planner--> Plan --> backend.execute
+    gemm, matmul --> Product --adapter--> Problem --planner--> Plan --> backend.execute
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from falcon._core.plan import Plan
 from falcon._core.problem import Problem
 from falcon._numpy.threads import limited
 
-from .families import Family
+from .adapters import Adapter
 from .freivalds import Freivalds, VerificationError
 from .planner import plan_for, plan_packed
 
@@ -36,7 +36,7 @@ _MOST_REPORTED = 1024
 class Product:
     """A product to compute: ``out = alpha a b + beta c``."""
 
-    family: Family  # of all arrays
+    adapter: Adapter  # of all arrays
     a: Any
     b: Any  # if B is packed, its source, or its shape if the source was not kept
     c: Any  # None if beta is 0
@@ -47,7 +47,7 @@ class Product:
     options: Options
     alpha: Any = 1
     beta: Any = 0
-    fresh: bool = False  # `out` is new, made by `family.empty`: it overlaps no operand
+    fresh: bool = False  # `out` is new, made by `adapter.empty`: it overlaps no operand
     packed: PackedOperand | None = None
     # If B is A's transpose in the same memory: the part of C to write; see `Problem`.
     symmetric: str = ""
@@ -58,7 +58,7 @@ def multiply(x: Product) -> Plan | None:
     if 0 in x.out.shape:
         return None
     if x.a.shape[1] == 0 or x.alpha == 0:
-        x.family.scale(x.c, x.beta, x.out, x.dtype)
+        x.adapter.scale(x.c, x.beta, x.out, x.dtype)
         return None
     if x.options.check == "verify":
         with limited(threads_of(x.options)):  # Freivalds' test multiplies too
@@ -78,13 +78,13 @@ def _run(x: Product) -> Plan:
 
 def _planned(x: Product) -> tuple[Plan, tuple[Any, Any, Any, Any]]:
     """Return the plan of a product, and its operands as the backend takes them."""
-    family, packed = x.family, x.packed
-    a, out = family.operand(x.a), family.operand(x.out)
-    b: Any = x.b if isinstance(x.b, tuple) else family.operand(x.b)
-    c = None if x.c is None else family.operand(x.c)
+    adapter, packed = x.adapter, x.packed
+    a, out = adapter.operand(x.a), adapter.operand(x.out)
+    b: Any = x.b if isinstance(x.b, tuple) else adapter.operand(x.b)
+    c = None if x.c is None else adapter.operand(x.c)
     target = None if x.fresh else out
     about: dict[str, Any] = {"packed": True} if packed is not None else {"symmetric": x.symmetric}
-    problem = family.problem(a, b, c, target, x.operand, x.dtype, x.options, **about)
+    problem = adapter.problem(a, b, c, target, x.operand, x.dtype, x.options, **about)
     if packed is None:
         plan = plan_for(problem, x.options)
     else:
@@ -99,9 +99,9 @@ def _verified(x: Product) -> Plan:
     if dtype.is_exact and not (target is not None and target.is_exact):
         # Wrapped integers can be tested only before they are converted to floats.
         options = without(x.options, out.shape, dtype)
-        product = x.family.empty(out.shape, dtype)
+        product = x.adapter.empty(out.shape, dtype)
         plan = _verified(replace(x, out=product, options=options, fresh=True))
-        x.family.copy(product, out)
+        x.adapter.copy(product, out)
         return plan
     b = x.b
     if x.packed is not None:

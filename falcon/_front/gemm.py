@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Unpack, overload
 
 import numpy as np
@@ -10,19 +9,16 @@ import numpy.typing as npt
 
 from falcon import schemes
 from falcon._backends import get_backend
-from falcon._core import observe
 from falcon._core.dtypes import DType, both, of
 from falcon._core.keywords import CallOptions, takes_options
-from falcon._core.options import KEYWORDS, are_default
+from falcon._core.options import KEYWORDS
 from falcon._core.packed import PackedOperand
 
-from .arithmetic import operand_type, result_type, why_not_wide
+from .adapters import enter
+from .arithmetic import check_out, operand_type, result_type, scalar_type, why_not_wide
+from .calls import recall, remember
 from .execute import Product, multiply
-from .families import family_of
-from .families.torch_host import is_tensor, through_arrays
 from .planner import requested
-from .recall import quiet_matmul, recall, remember
-from .small import is_small
 from .validate import number, scalar
 
 
@@ -129,25 +125,18 @@ def gemm(
     if dtype is not None:
         arguments = (*arguments, ("dtype", dtype))
     plain_call = c is None and type(alpha) is type(beta) is float and alpha == 1.0 and beta == 0.0
-    if plain_call:
-        if not arguments and is_small(a, b, out) and are_default() and not observe.observers:
-            return quiet_matmul(a, b, out)
-        known = recall(a, b, out, arguments)
-        if known is not None:
-            return known
-    if any(map(is_tensor, (a, b, c, out))):
-        operands = {"a": a, "b": b, "c": c}
-        return through_arrays(gemm, operands, out, alpha=alpha, beta=beta, dtype=dtype, **options)
+    if plain_call and (known := recall(a, b, out, arguments)) is not None:
+        return known
     packed = b if isinstance(b, PackedOperand) else None
     number("beta", beta)
     if beta != 0 and c is None:
         raise ValueError(f"beta is {beta!r} but c is missing")
-    family = family_of(a=a, b=b, c=c, out=out)
-    chosen = requested("gemm", KEYWORDS, options, family)
-    left = family.array("a", a)
-    source: Any = family.array("b", b) if packed is None else packed.source
+    adapter, a, b, c, target = enter(a=a, b=b, c=c, out=out)
+    chosen = requested("gemm", KEYWORDS, options, adapter.device)
+    left = adapter.array("a", a)
+    source: Any = adapter.array("b", b) if packed is None else packed.source
     right: Any = packed if source is None else source  # has shape and dtype
-    added = None if c is None else family.array("c", c)
+    added = None if c is None else adapter.array("c", c)
     for name, x in (("a", left), ("b", right), ("c", added)):
         if x is not None and len(x.shape) != 2:
             raise ValueError(
@@ -164,37 +153,37 @@ def gemm(
         raise ValueError(f"c has shape {tuple(added.shape)}; expected {(M, N)}")
     if beta == 0:
         added = None
-    target = None if out is None else family.target(out)
+    target = None if out is None else adapter.target(target)
     factors = [left, right if packed is None else packed]
     read = dict(zip("abc", (*factors, added), strict=True))
-    result = result_type(family, {k: x for k, x in read.items() if x is not None}, dtype, target)
+    result = result_type(adapter, {k: x for k, x in read.items() if x is not None}, dtype, target)
     alpha, beta = (
-        scalar(name, x, family.scalars(result).numpy)
+        scalar(name, x, scalar_type(adapter, result).numpy)
         for name, x in (("alpha", alpha), ("beta", beta))
     )
     if beta == 0:  # rounded to it
         added = None
     if target is not None:
-        family.check_out(target, (M, N), result)
-    operand = operand_type(family, factors, result, chosen)
+        check_out(adapter, target, (M, N), result)
+    operand = operand_type(adapter, factors, result, chosen)
     if packed is not None:
         # Only keywords: settings of backend and scheme do not apply to a packed operand.
         given = (options.get("backend") or "auto", options.get("scheme") or "auto")
         check_packed(packed, result, *given)
-        operand = packed_type(packed, left, family.element_type(left), result)
-    with family.current():
+        operand = packed_type(packed, left, adapter.dtype(left), result)
+    with adapter.current():
         made = target
         if target is None:
             like = [x for x in (left, source, added) if x is not None and dtype is None]
-            made = family.empty((M, N), result, like)
+            made = adapter.empty((M, N), result, like)
         factor = (K, N) if source is None else source
         types = operand, result
-        product = Product(family, left, factor, added, made, *types, chosen, alpha, beta)
-        product = replace(product, fresh=out is None, packed=packed)
-        plan = multiply(product)
+        operands = left, factor, added, made
+        how: dict[str, Any] = {"fresh": out is None, "packed": packed}
+        plan = multiply(Product(adapter, *operands, *types, chosen, alpha, beta, **how))
     if plain_call:
-        remember(a, b, out, arguments, types, chosen, made, plan)
-    return made if out is None else out
+        remember(a, b, target, arguments, types, chosen, made, plan)
+    return adapter.wrap(made) if out is None else out
 
 
 def check_packed(

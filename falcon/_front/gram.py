@@ -13,9 +13,10 @@ from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS, Options
 from falcon._core.symmetric import copy_triangle
 
+from .adapters import Adapter, enter
+from .arithmetic import check_out, common_type, scalar_type
+from .batches import by_plan
 from .execute import Product, multiply, without
-from .families import Family, family_of
-from .families.torch_host import is_tensor, through_arrays, viewed
 from .planner import plan_for, requested
 from .validate import is_strided, number, real_scalar, scalar
 
@@ -118,67 +119,62 @@ def gram(
     """
     if symmetric not in get_args(Part):
         raise ValueError(f"symmetric is {symmetric!r}; expected one of {', '.join(get_args(Part))}")
-    if any(map(is_tensor, (x, c, out))):
-        how = {"transpose": transpose, "conjugate": conjugate, "symmetric": symmetric}
-        return through_arrays(
-            gram, {"x": x}, out, c=viewed("c", c), alpha=alpha, beta=beta, **how, **options
-        )
     number("beta", beta)
     if beta != 0 and c is None:
         raise ValueError(f"beta is {beta!r} but c is missing")
-    family = family_of(a=x, c=c, out=out)
-    chosen = requested("gram", KEYWORDS, options, family)
-    array = family.array("x", x)
-    if symmetric not in family.parts_written:
+    adapter, x, c, target = enter(x=x, c=c, out=out)
+    chosen = requested("gram", KEYWORDS, options, adapter.device)
+    array = adapter.array("x", x)
+    if symmetric != "full" and adapter.device is not None:
         raise ValueError(f"symmetric is {symmetric!r}, but on a GPU all of C is written")
     if len(array.shape) < 2:
         raise ValueError(f"x has shape {tuple(array.shape)}; expected a matrix, or a batch of them")
     M = array.shape[-2] if transpose else array.shape[-1]
     shape = (*array.shape[:-2], M, M)
-    added = None if c is None else family.array("c", c)
+    added = None if c is None else adapter.array("c", c)
     if added is not None and tuple(added.shape) != shape:
         raise ValueError(f"c has shape {tuple(added.shape)}; expected {shape}")
     if beta == 0:
         added = None
-    dtype = family.dtype([array] if added is None else [array, added])
+    dtype = common_type(adapter, [array] if added is None else [array, added])
     hermitian = dtype.is_complex and conjugate
-    kind = np.dtype(dtype.numpy.char.lower()) if hermitian else family.scalars(dtype).numpy
+    kind = np.dtype(dtype.numpy.char.lower()) if hermitian else scalar_type(adapter, dtype).numpy
     checked = real_scalar if hermitian else scalar
     alpha, beta = (checked(name, v, kind) for name, v in (("alpha", alpha), ("beta", beta)))
     if beta == 0:  # rounded to it
         added = None
-    target = None if out is None else family.target(out)
+    target = None if out is None else adapter.target(target)
     if target is not None:
-        family.check_out(target, shape, dtype)
-    with family.current():
+        check_out(adapter, target, shape, dtype)
+    with adapter.current():
         fresh = target is None
-        result = family.empty(shape, dtype, [array]) if target is None else target
+        result = adapter.empty(shape, dtype, [array]) if target is None else target
         if fresh and symmetric != "full":
             result[...] = 0
         # An earlier product of a batch may overwrite what a later one reads, and the copy of a
         # triangle what it still has to copy.
-        if not fresh and len(shape) > 2 and family.overlap(result, array):
-            chosen, array = without(chosen, tuple(array.shape), dtype), _copy(family, array, dtype)
+        if not fresh and len(shape) > 2 and adapter.overlap(result, array):
+            chosen, array = without(chosen, tuple(array.shape), dtype), _copy(adapter, array, dtype)
         if (
             not fresh
             and (len(shape) > 2 or symmetric != "full")
             and added is not None
-            and family.overlap(result, added)
-            and not family.same_memory(result, added)
+            and adapter.overlap(result, added)
+            and not adapter.same_memory(result, added)
         ):
-            chosen, added = without(chosen, shape, dtype), _copy(family, added, dtype)
-        products = _Products(family, dtype, chosen, alpha, beta, symmetric, transpose, hermitian)
+            chosen, added = without(chosen, shape, dtype), _copy(adapter, added, dtype)
+        products = _Products(adapter, dtype, chosen, alpha, beta, symmetric, transpose, hermitian)
         if len(shape) == 2 or added is not None or not products.batch(array, result):
             for at in np.ndindex(*shape[:-2]):
                 products.multiply(
                     array[at], None if added is None else added[at], result[at], fresh
                 )
-    return result if out is None else out
+    return adapter.wrap(result) if out is None else out
 
 
-def _copy(family: Family, x: Any, dtype: DType) -> Any:
-    made = family.empty(tuple(x.shape), dtype)
-    family.copy(x, made)
+def _copy(adapter: Adapter, x: Any, dtype: DType) -> Any:
+    made = adapter.empty(tuple(x.shape), dtype)
+    adapter.copy(x, made)
     return made
 
 
@@ -186,7 +182,7 @@ def _copy(family: Family, x: Any, dtype: DType) -> Any:
 class _Products:
     """What is the same for all matrices of a batch."""
 
-    family: Family
+    adapter: Adapter
     dtype: DType
     options: Options
     alpha: Any
@@ -201,7 +197,7 @@ class _Products:
             return
         a, b = (x, x.T) if self.transpose else (x.T, x)
         whole = Product(
-            *(self.family, a, b, c, out, self.dtype, self.dtype, self.options),
+            *(self.adapter, a, b, c, out, self.dtype, self.dtype, self.options),
             *(self.alpha, self.beta),
             fresh=fresh,
             symmetric=self.symmetric,
@@ -212,7 +208,7 @@ class _Products:
             return
         # Freivalds' test, and beta * c alone, need all of C.
         options = without(self.options, out.shape, self.dtype)
-        full = self.family.empty(out.shape, self.dtype)
+        full = self.adapter.empty(out.shape, self.dtype)
         multiply(replace(whole, out=full, options=options, fresh=True, symmetric="full"))
         copy_triangle(full, out, self.symmetric)
 
@@ -226,13 +222,13 @@ class _Products:
             return False
         first = (0,) * (len(x.shape) - 2)
         types = self.dtype, self.dtype
-        problem = self.family.problem(
+        problem = self.adapter.problem(
             a[first], b[first], None, out[first], *types, options, symmetric=self.symmetric
         )
         plan = plan_for(problem, options)
         # np.matmul computes one triangle of these products, and copies it to the other.
         able = self.symmetric == "full" and self.alpha == 1 and not plan.parts
-        if able and self.family.in_one_call(a, b, out, types, options, plan):
+        if able and by_plan(self.adapter, a, b, out, types, options, plan):
             return True
         if problem.device is not None:
             return False
@@ -250,7 +246,7 @@ class _Products:
         if (
             self.symmetric == "full"
             and is_strided(out, self.dtype.numpy)
-            and not any(self.family.overlap(out, y) for y in read)
+            and not any(self.adapter.overlap(out, y) for y in read)
         ):
             full = out
         else:
@@ -261,8 +257,8 @@ class _Products:
         sign = 1 if self.hermitian else -1
         replace(real, alpha=sign, beta=1).multiply(x.imag, full.real, full.real, False)
         a, b = (x.real, x.imag.T) if self.transpose else (x.real.T, x.imag)
-        mixed = self.family.empty(out.shape, real.dtype)
-        multiply(Product(self.family, a, b, None, mixed, kind, kind, options, fresh=True))
+        mixed = self.adapter.empty(out.shape, real.dtype)
+        multiply(Product(self.adapter, a, b, None, mixed, kind, kind, options, fresh=True))
         with np.errstate(all="ignore"):
             if not self.hermitian:
                 np.add(mixed, mixed.T, out=full.imag)
@@ -277,4 +273,4 @@ class _Products:
         if self.symmetric != "full":
             copy_triangle(full, out, self.symmetric)
         elif full is not out:
-            self.family.copy(full, out)
+            self.adapter.copy(full, out)

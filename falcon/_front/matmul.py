@@ -15,18 +15,16 @@ from falcon._core.options import KEYWORDS, Options, merged
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 
-from .arithmetic import operand_type, result_type
+from .adapters import Adapter, enter
+from .arithmetic import check_cast, check_out, operand_type, result_type
+from .batches import folded, in_one_call
+from .calls import recall, remember
 from .execute import Product, multiply, without
-from .families import Family, family_of
-from .families.torch_host import is_tensor, through_arrays
+from .fallback import numpy_product
 from .gemm import gemm
-from .planner import plan_for, requested
-from .recall import recall, remember
+from .planner import requested
 from .validate import matmul_shape
 
-# Whether np.matmul copies matrices of a batch whose strides no BLAS takes: twice as fast as
-# falcon's engine up to 48 x 48. It used to multiply them in loops.
-_COPIES = np.lib.NumpyVersion(np.__version__) >= "2.4.0"
 # Products of elements from which booleans are counted.
 _LEAST_COUNTED = 48**3
 
@@ -93,29 +91,28 @@ def matmul(
         return known
     if isinstance(out, tuple) and len(out) == 1:
         out = out[0]
-    if any(map(is_tensor, (a, b, out))):
-        return through_arrays(matmul, {"a": a, "b": b}, out, dtype=dtype, **options)
+    adapter, a, b, target = enter(a=a, b=b, out=out)
     if isinstance(b, PackedOperand):
-        return _by_packed(a, b, out, dtype, options)
-    family = family_of(a=a, b=b, out=out)
-    chosen = requested("matmul", KEYWORDS, options, family)
-    if dtype is None and chosen.backend == "auto" and _are_logical(a, b, out, chosen):
+        result = _by_packed(adapter, a, b, target, dtype, options)
+        return adapter.wrap(result) if out is None else out
+    chosen = requested("matmul", KEYWORDS, options, adapter.device)
+    if dtype is None and chosen.backend == "auto" and _are_logical(a, b, target, chosen):
         counts = matmul(a.view(np.uint8), b.view(np.uint8), dtype="int32", **options)
-        return np.not_equal(counts, 0, out=out)
-    by_library = family.library_product(a, b, out, dtype, chosen)
-    if by_library is not NotImplemented:
-        return by_library
-    left, right = family.array("a", a), family.array("b", b)
-    with family.current():
-        target = None if out is None else family.target(out)
-        written = result_type(family, {"a": left, "b": right}, dtype, target)
-        types = operand_type(family, [left, right], written, chosen), written
-        like = (left, right) if dtype is None else ()
-        result, way = _multiplied(family, left, right, target, types, like, chosen)
-        remember(a, b, out, arguments, types, chosen, result, way)
-    if out is not None:
-        return out
-    return family.scalar(result) if len(result.shape) == 0 else result
+        result = np.not_equal(counts, 0, out=target)
+        return adapter.wrap(result) if out is None else out
+    result = numpy_product(adapter, a, b, target, dtype, chosen)
+    if result is NotImplemented:
+        left, right = adapter.array("a", a), adapter.array("b", b)
+        target = None if out is None else adapter.target(target)
+        with adapter.current():
+            written = result_type(adapter, {"a": left, "b": right}, dtype, target)
+            types = operand_type(adapter, [left, right], written, chosen), written
+            like = (left, right) if dtype is None else ()
+            result, way = _multiplied(adapter, left, right, target, types, like, chosen)
+            remember(a, b, target, arguments, types, chosen, result, way)
+        if len(result.shape) == 0:
+            result = adapter.scalar(result)
+    return adapter.wrap(result) if out is None else out
 
 
 def _are_logical(a: Any, b: Any, out: Any, options: Options) -> bool:
@@ -137,7 +134,7 @@ def _are_logical(a: Any, b: Any, out: Any, options: Options) -> bool:
 
 
 def _multiplied(
-    family: Family,
+    adapter: Adapter,
     a: Any,
     b: Any,
     out: Any,
@@ -148,51 +145,51 @@ def _multiplied(
     """Multiply arrays of at least one axis; return `out` with all axes, or the new result.
 
     Also the plan of two matrices, or what multiplied vectors or a batch in one call (see
-    `Family.in_one_call`). `types` are those of `Product`, `like` the arrays for `Family.empty`.
+    `in_one_call`). `types` are those of `Product`, `like` the arrays for `Adapter.empty`.
     """
     dtype = types[1]
     if out is not None:
-        family.check_cast(out, dtype)  # before shapes, as in NumPy
+        check_cast(adapter, out, dtype)  # before shapes, as in NumPy
     a_shape, b_shape = tuple(a.shape), tuple(b.shape)
     batch, kept = matmul_shape(a_shape, b_shape, None if out is None else tuple(out.shape))
     shape = (*batch, *kept)
     result = out
     if out is None:
-        result = family.empty(shape, dtype, like)
+        result = adapter.empty(shape, dtype, like)
     else:
         missing = len(shape) - len(out.shape)
         if missing > 0 and len(out.shape) >= min(len(kept), 1):
             # As in NumPy, leading axes of size 1 may be missing in out.
             result = _expanded(out, tuple(range(-len(shape), -len(out.shape))))
-        family.check_out(result, shape, dtype)
+        check_out(adapter, result, shape, dtype)
     if len(a_shape) > 2 and len(b_shape) == 2 == len(kept):  # all rows in one product
-        rows, target = family.folded(a), family.folded(result)
+        rows, target = folded(a), folded(result)
         if rows is not None and target is not None:
-            _multiplied(family, rows, b, target, types, like, options)
+            _multiplied(adapter, rows, b, target, types, like, options)
             return result, None
     dropped = tuple(axis for axis, x in ((-2, a_shape), (-1, b_shape)) if len(x) == 1)
     target = _expanded(result, dropped)
     left = _expanded(a, (-2,)) if -2 in dropped else a
     right = _expanded(b, (-1,)) if -1 in dropped else b
-    left = family.broadcast(left, (*batch, *left.shape[-2:]))
-    right = family.broadcast(right, (*batch, *right.shape[-2:]))
+    left = adapter.broadcast(left, (*batch, *left.shape[-2:]))
+    right = adapter.broadcast(right, (*batch, *right.shape[-2:]))
     separate = (
-        out is not None and batch != () and (family.overlap(out, a) or family.overlap(out, b))
+        out is not None and batch != () and (adapter.overlap(out, a) or adapter.overlap(out, b))
     )
     if separate:  # an earlier product may overwrite what a later one reads
         options = without(options, target.shape, dtype)
-        target = family.empty(tuple(target.shape), dtype)
+        target = adapter.empty(tuple(target.shape), dtype)
     matrices = len(a_shape) == len(b_shape) == 2 and batch == ()
     way: Plan | str | None = None
     if not matrices or (min(kept) == 1 and types[0].has_blas):  # else a plan, for all calls alike
-        way = _in_one_call(family, left, right, target, types, options)
+        way = in_one_call(adapter, left, right, target, types, options)
     if not way:
         for at in np.ndindex(*batch):
-            x = Product(family, left[at], right[at], None, target[at], *types, options)
+            x = Product(adapter, left[at], right[at], None, target[at], *types, options)
             plan = multiply(replace(x, fresh=out is None))
             way = plan if matrices else None
     if separate:
-        family.copy(target.reshape(shape), result)
+        adapter.copy(target.reshape(shape), result)
         way = None
     return result, way
 
@@ -204,43 +201,12 @@ def _expanded(x: Any, axes: tuple[int, ...]) -> Any:
     return x[tuple(None if axis in added else slice(None) for axis in range(ndim))]
 
 
-def _in_one_call(
-    family: Family, a: Any, b: Any, out: Any, types: tuple[DType, DType], options: Options
-) -> Plan | str:
-    """Multiply all matrices by one call, of the library or of falcon's engine, if there is one.
-
-    Returns as `Family.in_one_call`.
-    """
-    if options.scheme not in ("auto", "classical") or options.check == "verify":
-        return ""
-    if options.backend not in family.library_backends:
-        return ""
-    (M, K), N = a.shape[-2:], b.shape[-1]
-    plan: Plan | None = None  # vectors for a BLAS need none: they are memory-bound
-    if min(M, N) > 1 or not types[0].has_blas:
-        if K == 0 or 0 in out.shape:
-            return ""
-        first = (0,) * (len(a.shape) - 2)
-        problem = family.problem(a[first], b[first], None, None, *types, options)
-        if problem.symmetric and not family.same_memory(a, b.swapaxes(-1, -2)):
-            problem = replace(problem, symmetric="")  # only some of the products are symmetric
-        plan = plan_for(problem, options)
-        other = host_engine()
-        strided = problem.a_strided and problem.b_strided
-        strided = strided and not ((problem.a_direct and problem.b_direct) or types[0].is_complex)
-        strided = strided and not _COPIES
-        if plan.scheme is None and strided and other.why_not(problem) is None:
-            # Strides that no BLAS takes: falcon's engine reads them as they are.
-            wanted = other.name if options.backend == "auto" else options.backend
-            plan = plan_for(problem, replace(options, scheme="classical", backend=wanted))
-    return family.in_one_call(a, b, out, types, options, plan)
-
-
-def _by_packed(a: Any, b: PackedOperand, out: Any, dtype: Any, options: CallOptions) -> Any:
+def _by_packed(
+    adapter: Adapter, a: Any, b: PackedOperand, out: Any, dtype: Any, options: CallOptions
+) -> Any:
     """Multiply a vector, a matrix or a batch by a packed operand: all rows in one product."""
     merged("matmul", KEYWORDS, options)  # errors name matmul, not gemm
-    family = family_of(a=a, b=b, out=out)
-    array = family.array("a", a)
+    array = adapter.array("a", a)
     if len(array.shape) == 0:
         raise ValueError("matmul: a is a scalar; expected at least one axis")
     if array.shape[-1] != b.shape[0]:
@@ -248,13 +214,13 @@ def _by_packed(a: Any, b: PackedOperand, out: Any, dtype: Any, options: CallOpti
             f"matmul: a has shape {tuple(array.shape)} and b {b.shape}: the inner dimensions differ"
         )
     shape = (*array.shape[:-1], b.shape[1])
-    target = None if out is None else family.target(out)
+    target = None if out is None else adapter.target(out)
     if target is not None:
-        family.check_out(target, shape, of(b.dtype))
+        check_out(adapter, target, shape, of(b.dtype))
     rows = int(np.prod(array.shape[:-1]))
-    with family.current():
+    with adapter.current():
         product: Any = gemm(array.reshape(rows, b.shape[0]), b, dtype=dtype, **options)
         product = product.reshape(shape)
         if target is not None:
-            family.copy(product, target)
-    return product if out is None else out
+            adapter.copy(product, target)
+    return product

@@ -20,9 +20,8 @@ from falcon._core.policy import panel_bytes
 from falcon._core.problem import Problem
 from falcon._core.scaling import scale_packed
 
+from .adapters import enter
 from .arithmetic import operand_type, result_type
-from .families import family_of
-from .families.torch_host import viewed
 from .matmul import matmul
 from .planner import plan_for, requested
 
@@ -90,25 +89,24 @@ def pack(
     check_count("rows", rows)
     if not isinstance(keep_source, bool):
         raise ValueError(f"keep_source is {keep_source!r}; expected True or False")
-    b = viewed("b", b)
-    family = family_of(b=b)
-    if not (keep_source or family.source_is_optional):
+    adapter, b = enter(b=b)
+    if adapter.device is not None and not keep_source:
         raise ValueError(
             "keep_source is False, but b is in GPU memory, where b itself is always kept for "
             "products that are redone classically; leave it out"
         )
-    source = family.array("b", b)
+    source = adapter.array("b", b)
     if len(source.shape) != 2:
         raise ValueError(f"b has shape {tuple(source.shape)}; expected a matrix")
-    native = result_type(family, {"b": source}, dtype)
-    chosen = requested("pack", PACKING, options, family)
-    types = operand_type(family, [source], native, chosen), native
+    native = result_type(adapter, {"b": source}, dtype)
+    chosen = requested("pack", PACKING, options, adapter.device)
+    types = operand_type(adapter, [source], native, chosen), native
     # Threads are those of the process that loads it.
     kept = {name: getattr(chosen, name) for name in PACKING if name != "threads"}
     pack_again = partial(pack, rows=rows, dtype=native.name, **kept)
-    with family.current():
-        shape, factor = (rows or max(source.shape[0], 1), source.shape[0]), family.operand(source)
-        problem = family.problem(shape, factor, None, None, *types, chosen, packed=True)
+    with adapter.current():
+        shape, factor = (rows or max(source.shape[0], 1), source.shape[0]), adapter.operand(source)
+        problem = adapter.problem(shape, factor, None, None, *types, chosen, packed=True)
         chosen = _for_one_backend(chosen, problem)
         plan = plan_for(problem, chosen)
         _check_limit(plan)

@@ -9,18 +9,18 @@ from typing import Any
 
 from falcon._core.keywords import CallOptions
 
-from .families import Family
+from .adapters import Adapter
 from .matmul import matmul
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Contracts arrays of a family; `dtype` is for operands of another one, None: there is none.
+    """Contracts arrays of one library; `dtype` is for operands of another one, None: there is none.
 
     Axes are labelled by letters.
     """
 
-    family: Family
+    adapter: Adapter
     dtype: Any
     options: CallOptions
 
@@ -39,16 +39,16 @@ class Pairs:
                 return self._multiplied(x, y, xs, ys, wanted, out)
             arrays, labels = (x, y), (xs, ys)
         text = f"{','.join(labels)}->{wanted}"
-        return self.family.einsum(text, arrays, self.dtype)
+        return self.adapter.einsum(text, arrays, self.dtype)
 
     def _alone(self, x: Any, own: str, needed: set[str]) -> tuple[Any, str]:
         """Take diagonals, and sum over axes that neither the other operand nor the result has."""
         kept = "".join(z for z in dict.fromkeys(own) if z in needed)
-        return (x if kept == own else self.family.einsum(f"{own}->{kept}", (x,), self.dtype)), kept
+        return (x if kept == own else self.adapter.einsum(f"{own}->{kept}", (x,), self.dtype)), kept
 
     def _multiplied(self, x: Any, y: Any, xs: str, ys: str, wanted: str, out: Any) -> Any:
         """Multiply two arrays by `matmul`, without a copy where axes lie one after the other."""
-        family = self.family
+        adapter = self.adapter
         batch = "".join(z for z in wanted if z in xs and z in ys)
         if next((z for z in wanted if z not in batch), "") in [*ys]:  # then the result is by rows
             x, y, xs, ys = y, x, ys, xs
@@ -61,20 +61,20 @@ class Pairs:
         def viewed(array: Any, own: str, *groups: str) -> Any:
             axes = tuple(own.index(z) for z in batch + "".join(groups))
             shape = [sizes[z] for z in batch] + [prod(sizes[z] for z in group) for group in groups]
-            return family.permuted(array, axes).reshape(tuple(shape))
+            return adapter.permuted(array, axes).reshape(tuple(shape))
 
         left, right = viewed(x, xs, rows, summed), viewed(y, ys, summed, columns)
         how: dict[str, Any] = {**self.options, "dtype": self.dtype}
         if out is not None:
             target = viewed(out, wanted, rows, columns)
-            if family.overlap(target, out):  # it is no copy
+            if adapter.overlap(target, out):  # it is no copy
                 matmul(left, right, target, **how)
                 return out
         made = batch + rows + columns
         product = matmul(left, right, **how).reshape(tuple(sizes[z] for z in made))
-        return family.permuted(product, tuple(made.index(z) for z in wanted))
+        return adapter.permuted(product, tuple(made.index(z) for z in wanted))
 
     def _sorted(self, x: Any, own: str) -> str:
         """Return the labels of an array by the order of its axes in memory."""
-        strides = self.family.strides(x)
+        strides = self.adapter.strides(x)
         return "".join(sorted(own, key=lambda z: -abs(strides[own.index(z)])))

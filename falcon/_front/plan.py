@@ -17,10 +17,9 @@ from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon.decision.rates import rates
 
+from .adapters import Adapter, enter
+from .adapters.host import NUMPY
 from .arithmetic import operand_type, result_type
-from .families import Family, family_of
-from .families.numpy import NUMPY
-from .families.torch_host import viewed
 from .gemm import check_packed, packed_type
 from .planner import plan_for, plan_packed, predicted, requested
 
@@ -61,55 +60,54 @@ def plan(
         return _of_packed(a, b, dtype, options)
     left: Any = _shape("a", a)
     right: Any = _shape("b", b)
-    family: Family = NUMPY
+    adapter: Adapter = NUMPY
     arrays: dict[str, Any] = {}
     if left is None or right is None:
-        for name, x, shape in (("a", a, left), ("b", b, right)):
-            if shape is None:
-                arrays[name] = viewed(name, x)
-        family = family_of(**arrays)
+        named = (("a", a, left), ("b", b, right))
+        arrays = {name: x for name, x, shape in named if shape is None}
+        adapter, *views = enter(**arrays)
+        arrays = dict(zip(arrays, views, strict=True))
         if any(isinstance(x, int | np.integer) for x in arrays.values()):
             raise TypeError(
                 "plan takes two matrices or their shapes, as in falcon.plan((M, K), (K, N)); got "
                 + " and ".join(f"{name} = {x!r}" for name, x in arrays.items())
             )
         for name, x in arrays.items():
-            arrays[name] = _matrix(family, name, x)
+            arrays[name] = _matrix(adapter, name, x)
         left, right = arrays.get("a", left), arrays.get("b", right)
     elif merged("plan", PLANNING, options).backend == DEVICE:
-        from .families.device import current_device  # imported when first needed: 30 ms
+        from .adapters.device import current_device  # imported when first needed: 30 ms
 
-        family = current_device()
+        adapter = current_device()
     first: tuple[int, ...] = left if type(left) is tuple else tuple(left.shape)
     second: tuple[int, ...] = right if type(right) is tuple else tuple(right.shape)
     if first[1] != second[0]:
         raise ValueError(f"a has shape {first} and b {second}: a's columns must equal b's rows")
     native = FLOAT64
     if arrays or dtype is not None:
-        native = result_type(family, arrays, dtype)
+        native = result_type(adapter, arrays, dtype)
     _check_bytes(first[0], first[1], second[1], native)
-    chosen = requested("plan", PLANNING, options, family)
-    operand = operand_type(family, list(arrays.values()), native, chosen)
-    with family.current():
-        return plan_for(family.problem(left, right, None, None, operand, native, chosen), chosen)
+    chosen = requested("plan", PLANNING, options, adapter.device)
+    operand = operand_type(adapter, list(arrays.values()), native, chosen)
+    with adapter.current():
+        return plan_for(adapter.problem(left, right, None, None, operand, native, chosen), chosen)
 
 
 def _of_packed(a: Any, b: PackedOperand, dtype: Any, options: PlanningOptions) -> Plan:
     """Plan products by a packed operand, and compare them with those by B itself."""
     shape = _shape("a", a)
-    array = None if shape else viewed("a", a)
-    family = family_of(a=array, b=b)
-    left: Any = shape or _matrix(family, "a", array)
+    adapter, array, _ = enter(a=None if shape else a, b=b)
+    left: Any = shape or _matrix(adapter, "a", array)
     first = shape or tuple(left.shape)
     if first[1] != b.shape[0]:
         raise ValueError(f"a has shape {first} and b {b.shape}: a's columns must equal b's rows")
-    chosen = requested("plan", PLANNING, options, family)
-    result = result_type(family, {"b": b} if shape else {"a": left, "b": b}, dtype)
+    chosen = requested("plan", PLANNING, options, adapter.device)
+    result = result_type(adapter, {"b": b} if shape else {"a": left, "b": b}, dtype)
     check_packed(b, result, options.get("backend") or "auto", options.get("scheme") or "auto")
-    kind = of(b.dtype if b.panels is None else b.panels) if shape else family.element_type(left)
+    kind = of(b.dtype if b.panels is None else b.panels) if shape else adapter.dtype(left)
     operand = packed_type(b, left, kind, result)
-    with family.current():
-        problem = family.problem(left, b.shape, None, None, operand, result, chosen, packed=True)
+    with adapter.current():
+        problem = adapter.problem(left, b.shape, None, None, operand, result, chosen, packed=True)
         made = plan_packed(problem, b, chosen)
         best, plain = predicted(made), replace(problem, packed=False)
         backend = "auto" if problem.device is None else b.backend
@@ -154,8 +152,8 @@ def _check_bytes(M: int, K: int, N: int, dtype: DType) -> None:
             )
 
 
-def _matrix(family: Family, name: str, x: Any) -> Any:
-    array = family.array(name, x)
+def _matrix(adapter: Adapter, name: str, x: Any) -> Any:
+    array = adapter.array(name, x)
     if len(array.shape) != 2:
         raise ValueError(f"{name} has shape {tuple(array.shape)}; expected a matrix")
     return array

@@ -22,9 +22,6 @@ from falcon.decision.ways import named_row
 from falcon.schemes import Scheme
 from falcon.schemes.catalogue import generation
 
-from .families import Family
-from .families.numpy import NUMPY
-
 _log = logging.getLogger("falcon")
 
 # Plans are small; beyond this number the oldest one is dropped.
@@ -34,9 +31,9 @@ _plans_lock = ForkLock()
 
 
 def requested(
-    function: str, names: tuple[str, ...], keywords: Mapping[str, Any], family: Family = NUMPY
+    function: str, names: tuple[str, ...], keywords: Mapping[str, Any], device: int | None = None
 ) -> Options:
-    """Merge the keywords of a call with the settings, for arrays of a family.
+    """Merge the keywords of a call with the settings, for arrays in host memory or on a device.
 
     In the result, `scheme` is "auto", "classical" or a Scheme: names are looked up here. A backend
     by name must be available.
@@ -49,7 +46,8 @@ def requested(
         except ValueError as error:
             raise _named(error, "scheme", keywords) from None
         options = replace(options, scheme=scheme)
-    options = family.requested(options)
+    if device is not None:
+        options = _on_device(options)
     if options.reproducible:
         options = _reproducible(options)
     if options.backend != "auto":
@@ -58,6 +56,21 @@ def requested(
         except ValueError as error:
             raise _named(error, "backend", keywords) from None
     return options
+
+
+def _on_device(options: Options) -> Options:
+    """Allow only the GPU backend, and no check="verify", which needs results on the host."""
+    if options.backend not in ("auto", DEVICE):
+        raise ValueError(
+            f"backend is {options.backend!r}, but the operands are in GPU memory; use 'auto' "
+            f"or {DEVICE!r}, or move them to the host (cupy.asnumpy(a), or a.cpu() of torch)"
+        )
+    if options.check == "verify":
+        raise ValueError(
+            "check='verify' works on the host; use falcon.verify on host copies, or check='finite'"
+        )
+    get_backend(DEVICE)
+    return replace(options, backend=DEVICE)
 
 
 def _reproducible(options: Options) -> Options:

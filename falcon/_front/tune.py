@@ -21,7 +21,7 @@ from falcon.decision.rates import measure_all, rates
 from falcon.decision.select import choice_of, digest
 from falcon.decision.store import Fastest
 
-from .families.numpy import NUMPY
+from .adapters.host import NUMPY
 from .planner import plan_for, predicted, requested
 from .validate import check_numeric
 

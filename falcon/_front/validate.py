@@ -76,11 +76,6 @@ def plain(name: str, value: Any) -> Any:
     return to_array(name, value)
 
 
-def describe(value: Any) -> str:
-    """Return type, shape and dtype, for messages."""
-    return f"{type(value).__name__} {getattr(value, 'shape', '')} {getattr(value, 'dtype', '')}"
-
-
 def matmul_shape(
     a: tuple[int, ...], b: tuple[int, ...], out: tuple[int, ...] | None
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -9,6 +9,7 @@ from falcon._core.arrays import to_array
 from falcon._core.dtypes import find, of
 from falcon._core.options import DEFAULT_MAX_GROWTH
 
+from .adapters import enter
 from .freivalds import TRIALS, Freivalds, Verification
 from .plan import plan
 
@@ -76,7 +77,8 @@ def verify(
     >>> verify(a, a.T, -(a @ a.T)).why
     'wrong: C x differs from A (B x) in 3 rows (the first: c[0])'
     """
-    a, b, c = to_array("a", a), to_array("b", b), to_array("c", c)
+    _, *views = enter(a=a, b=b, c=c)
+    a, b, c = (to_array(name, x) for name, x in zip("abc", views, strict=True))
     for name, x in (("a", a), ("b", b), ("c", c)):
         if x.ndim != 2:
             raise ValueError(f"{name} has shape {x.shape}; expected a matrix")

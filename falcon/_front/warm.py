@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from falcon._core.dtypes import of
 
-from .families.numpy import NUMPY
+from .adapters.host import NUMPY
 from .gemm import gemm
 from .planner import requested
 from .tune import operands_of, sizes_of

@@ -10,10 +10,12 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-from falcon._core.dtypes import CUDA, DType, find, find_torch
+from falcon._core.dtypes import DType, find, find_torch
+from falcon.codegen.cuda_plan import ACCESS_BYTES
 
 from . import device
 from .matrix import Matrix, Memory, Operand, span
+from .where import unknown_type
 
 
 def library_of(x: Any) -> Library:
@@ -49,8 +51,9 @@ class Library:
         return int(x.data.ptr)
 
     def facts(self, x: Any) -> tuple | None:
-        """What a record of a call depends on, besides the address; None: the call is planned."""
-        return x.shape, x.strides, x.dtype, x.data.device_id
+        """Return the address, and what a record of a call depends on; None: the call is planned."""
+        at = self.address(x)
+        return at, at % ACCESS_BYTES, x.shape, x.strides, x.dtype, x.data.device_id
 
     def empty(self, shape: tuple[int, ...], dtype: DType, index: int) -> Any:
         return device.empty(shape, dtype.numpy)
@@ -123,7 +126,8 @@ class _Torch(Library):
     def facts(self, x: Any) -> tuple | None:
         if x.is_neg() or (x.requires_grad and self._torch.is_grad_enabled()):
             return None
-        return x.shape, x.stride(), x.dtype, x.device
+        at = self.address(x)
+        return at, at % ACCESS_BYTES, x.shape, x.stride(), x.dtype, x.device
 
     def empty(self, shape: tuple[int, ...], dtype: DType, index: int) -> Any:
         kind = getattr(self._torch, dtype.name)
@@ -156,25 +160,5 @@ class _Torch(Library):
 
 def _known(row: DType | None, name: Any) -> DType:
     if row is None:
-        raise _unknown(name)
+        raise unknown_type(name)
     return row
-
-
-def _unknown(name: Any) -> TypeError:
-    expected = ", ".join(row.name for row in CUDA)
-    return TypeError(f"an operand in GPU memory is {name}; expected one of {expected}")
-
-
-def promoted(rows: list[DType]) -> DType:
-    """Return the type in which operands of these types are multiplied.
-
-    Raises TypeError: one is no floating type of a GPU, or one is float16 and another bfloat16.
-    """
-    for row in rows:
-        if row.cuda is None:
-            raise _unknown(row)
-    widest = max(rows, key=lambda row: row.itemsize)
-    for row in rows:
-        if row.itemsize == widest.itemsize and row is not widest:
-            raise TypeError(f"{widest} and {row} have no common dtype; convert one of the operands")
-    return widest

@@ -156,5 +156,7 @@ class _Stages:
         update = kernels.Update(*what, alpha, beta, flags, powers)
         self.steps.append(kernels.combine_out(update, self._places.h))
         if flags:
-            host_flag = repaired.host_flag(plan.problem, plan.option.operand) if plan.guarded or by_parts else 0
+            may_repair, host_flag = plan.guarded or by_parts, 0
+            if may_repair:
+                host_flag = repaired.host_flag(plan.problem, plan.option.operand)
             self.steps.append(kernels.repair(update, self._a, self._b, host_flag))

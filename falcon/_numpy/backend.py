@@ -6,7 +6,7 @@ in turn.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -28,9 +28,10 @@ from falcon.schemes import Scheme
 from .classical import classical, classical_workspace, copied_bytes, finish_bytes, store
 from .lcma import Stages, multiply
 from .norms import measure_norms
+from .original import quiet_matmul
 from .rates import blas_name, measure
 from .splits import by_splits, splits_bytes
-from .threads import limited, numpy_blas
+from .threads import exceeds, limited, numpy_blas
 
 # Time of np.matmul(x.T, x), which calls syrk and copies its triangle, over that of a general
 # product of the same sizes: 0.56 to 0.73 (float32, float64; Zen 3 and 5).
@@ -141,6 +142,13 @@ class NumpyBackend:
                 store(product, c, beta, out, problem.symmetric)
             if mirror is not None:
                 np.copyto(mirror, out)
+
+    def direct_product(self, plan: Plan) -> Callable[..., np.ndarray] | None:
+        """Return a function of a, b and out that does all that `execute` would; None: none does."""
+        problem = plan.problem
+        direct = problem.a_direct and problem.b_direct and not problem.buffered
+        direct = direct and plan.scheme is None and problem.operand.arithmetic is None
+        return quiet_matmul if direct and not exceeds(problem.threads) else None
 
     def execute_batch(
         self, plan: Plan, a: np.ndarray, b: np.ndarray, out: np.ndarray, *, alpha: Any = 1

@@ -14,7 +14,8 @@ from dask.highlevelgraph import HighLevelGraph
 
 from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS
-from falcon._front.families.numpy import NUMPY
+from falcon._front.adapters.host import NUMPY
+from falcon._front.fallback import why_not_by_library
 from falcon._front.planner import requested
 from falcon._front.validate import number, scalar
 
@@ -83,8 +84,8 @@ def matmul(
     """
     x, y = operands(x=x, y=y)
     if _are_for_dask(x, y) and dtype is None:
-        how = requested("matmul", KEYWORDS, options)
-        if how.scheme in ("auto", "classical") and how.backend in NUMPY.library_backends:
+        chosen = requested("matmul", KEYWORDS, options)
+        if why_not_by_library(NUMPY, chosen) is None:
             return dask_matmul(x, y)
     counted = dtype is None and x.dtype == y.dtype == np.bool_
     if counted or dtype is not None:

@@ -17,7 +17,7 @@ import numpy as np
 import falcon
 from falcon._core.dtypes import of
 from falcon._core.plan import Plan
-from falcon._front.families import family_of
+from falcon._front.adapters import enter
 from falcon._gpu.where import is_on_gpu
 
 from .grid import Cut
@@ -90,7 +90,7 @@ class Step:
             if a.shape[-1] != b.shape[-2] or (out is not None and out.shape != shape):
                 raise ValueError(f"chunks of x and y, {a.shape} and {b.shape}, do not fit together")
             if out is None:
-                out = family_of(a=a).empty(shape, of(work.dtype), (a,))
+                out = enter(a=a)[0].empty(shape, of(work.dtype), (a,))
                 if added is not None:
                     added = work.chunk("c", added, shape)
             self._add(work, a, b, added, out, beta)

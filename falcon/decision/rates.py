@@ -72,8 +72,8 @@ def rates(
 ) -> Any:
     """Return the rates of a backend for a problem's threads and device.
 
-    `backends`: see `profile`. A GPU, and a backend of which no rates are shipped, is measured if its
-    profile has none (a second), without a lock: several threads may do so at once.
+    `backends`: see `profile`. A GPU, and a backend of which no rates are shipped, is measured if
+    its profile has none (a second), without a lock: several threads may do so at once.
     `operand`: as which elements are multiplied, if not as those of their own type.
     """
     row = (operand or problem.operand).measured

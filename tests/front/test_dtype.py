@@ -10,8 +10,8 @@ import pytest
 import falcon
 from falcon._backends import BACKENDS
 from falcon._core.dtypes import ENGINE, PAIRS, TABLE, of
+from falcon._front.adapters.host import NUMPY
 from falcon._front.arithmetic import result_type
-from falcon._front.families.numpy import NUMPY
 
 INT32 = of("int32")
 BF16 = np.dtype(ml_dtypes.bfloat16)

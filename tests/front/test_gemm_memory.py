@@ -192,10 +192,10 @@ def test_workspace_is_what_the_plan_says_and_keeps_the_limit(scheme, case, layou
 
 def planned_workspace(a, b, options, scheme, limit):
     """The plan that gemm itself makes, buffers for beta and out included."""
-    from falcon._front import planner, recall
+    from falcon._front import calls, planner
 
     planner._plans.clear()
-    recall._ready.clear()
+    calls._calls.clear()
     falcon.gemm(a, b, scheme=scheme, workspace_limit=limit, **options)
     (plan,) = planner._plans.values()
     assert plan.problem.buffered == ("c" in options or plan_needs_buffer(options))

@@ -9,6 +9,7 @@ import pytest
 import falcon
 from falcon._core.symmetric import is_transpose
 from falcon._front import planner
+from falcon._front.adapters.host import NUMPY
 
 OTHER = -9
 TYPES = ["f4", "f8", "f2", "i1", "u2", "i4", "i8", "c8", "c16"]
@@ -191,7 +192,7 @@ def test_plans_of_symmetric_products():
     x = whole_numbers((64, 200), "f4")
     options = falcon._core.options.settings()
     types = (falcon._core.dtypes.of("f4"),) * 2
-    problem = planner.NUMPY.problem(x.T, x, None, None, *types, options)
+    problem = NUMPY.problem(x.T, x, None, None, *types, options)
     asked = planner.requested("gram", ("scheme",), {"scheme": "strassen"})
     plan = planner.plan_for(problem, asked)
     assert len(plan.parts) == 3
@@ -291,7 +292,7 @@ def test_a_copy_of_c_counts_in_the_workspace():
     how = {"scheme": "strassen", "backend": "cpu"}
     asked = planner.requested("gram", ("scheme", "backend"), how)
     types = [falcon._core.dtypes.of("f8")] * 2
-    problem = planner.NUMPY.problem(x.T, x, c, out, *types, asked, symmetric="lower")
+    problem = NUMPY.problem(x.T, x, c, out, *types, asked, symmetric="lower")
     needed = planner.plan_for(problem, asked).workspace
     assert needed > c.nbytes
     how |= {"c": c, "beta": 2.0, "out": out, "symmetric": "lower"}

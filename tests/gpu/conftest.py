@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from falcon import _backends
-from falcon._front import planner, repeat
+from falcon._front import calls, planner
 from falcon._gpu import available, cublas, device, kernels, rates, repaired, workspaces
 from falcon.decision import machine
 from falcon.decision import rates as decide
@@ -26,7 +26,7 @@ def forget():
         del machine._profiles[number]
     repaired._memory = None
     repaired._places.clear()
-    repeat.forget()
+    calls._calls.clear()
     planner._plans.clear()
     _backends.device_backend.cache_clear()
 

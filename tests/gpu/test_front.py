@@ -11,7 +11,7 @@ import pytest
 import falcon
 from falcon._backends import device_backend
 from falcon._front import execute
-from falcon._front.families.device import device_family
+from falcon._front.adapters.device import of_arrays
 from falcon._gpu import available, cublas, workspaces
 from falcon._gpu.records import Record
 
@@ -305,9 +305,9 @@ def test_overlap_is_seen_whatever_the_strides(cupy):
     a, out = whole_of_both[:, :, ::2], whole_of_both[:, :, 1::2]
     b = cupy.asarray(whole((8, 8), 2).astype(np.float32))
     exact = cupy.asnumpy(a) @ cupy.asnumpy(b)
-    family = device_family({"a": a, "out": out})
-    assert family.overlap(a, out)
-    assert not family.overlap(a, b)
+    adapter = of_arrays({"a": a, "out": out})
+    assert adapter.overlap(a, out)
+    assert not adapter.overlap(a, b)
     assert falcon.matmul(a, b, out=out) is out
     np.testing.assert_array_equal(cupy.asnumpy(out), exact)
 

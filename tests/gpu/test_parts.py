@@ -7,7 +7,7 @@ import pytest
 
 import falcon
 from falcon._core.dtypes import BY_ARITHMETIC
-from falcon._front import repeat
+from falcon._front import calls
 from falcon._gpu import repaired
 from falcon._gpu.arrays import library_of
 from reference.split import split_product
@@ -117,7 +117,7 @@ def test_values_that_parts_cannot_hold(cupy, state, scheme, check):
             np.testing.assert_allclose(cupy.asnumpy(found), want, rtol=1e-3, atol=1e-3)
             assert (len(state.products) == 1) == native
         repaired._places.clear()
-        repeat.forget()
+        calls._calls.clear()
 
 
 @pytest.mark.parametrize("scheme", ["classical", "strassen"])

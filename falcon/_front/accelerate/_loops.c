@@ -228,8 +228,11 @@ static PyObject *original(PyObject *module, PyObject *ufunc) {
     if (!copy)
         return PyErr_NoMemory();
     memcpy(copy, x->functions, x->ntypes * sizeof *copy);
-    return PyUFunc_FromFuncAndDataAndSignature(copy, x->data, x->types, x->ntypes, x->nin, x->nout, x->identity,
-                                               x->name, x->doc, 0, x->core_signature);
+    PyObject *made = PyUFunc_FromFuncAndDataAndSignature(copy, x->data, x->types, x->ntypes, x->nin, x->nout,
+                                                         x->identity, x->name, x->doc, 0, x->core_signature);
+    if (made) /* NumPy's own: operands that overlap the result are copied */
+        memcpy(((PyUFuncObject *)made)->op_flags, x->op_flags, x->nargs * sizeof *x->op_flags);
+    return made;
 }
 
 static PyMethodDef methods[] = {

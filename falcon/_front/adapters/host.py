@@ -1,0 +1,292 @@
+"""NumPy's arrays and what converts to them, torch's tensors, and arrays with ``__dlpack__``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from falcon._core.arrays import has_own_rules, is_dense, to_array, to_target
+from falcon._core.dtypes import DType, find, find_torch, native
+from falcon._core.options import Options
+from falcon._core.packed import PackedOperand
+from falcon._core.problem import Problem
+from falcon._core.symmetric import is_transpose, same_memory
+
+from ..validate import check_numeric, is_direct, is_strided, overlap, refuse_packed
+
+_HERE = nullcontext()
+
+
+class Numpy:
+    """NumPy; `falcon._front.adapters.Adapter` is the interface."""
+
+    device: int | None = None
+
+    def owns(self, x: Any) -> bool:
+        """Whether the array is one of this library."""
+        return True
+
+    def view(self, name: str, x: Any) -> Any:
+        """Return NumPy's view of an array of this library; raise TypeError if there is none."""
+        return x
+
+    def for_results(self, like: Any) -> Numpy:
+        """Return what wraps results as arrays like this one."""
+        return self
+
+    def wrap(self, x: Any) -> Any:
+        return x
+
+    def scalar(self, x: Any) -> Any:
+        return x[()]
+
+    def current(self) -> AbstractContextManager[Any]:
+        return _HERE
+
+    def array(self, name: str, x: Any) -> np.ndarray:
+        if type(x) is not np.ndarray:
+            refuse_packed(name, x)
+            x = to_array(name, x)
+        check_numeric(name, x.dtype)
+        return x
+
+    def target(self, out: Any) -> np.ndarray:
+        return to_target(out)
+
+    def dtype(self, x: Any) -> DType | None:
+        return find(x.dtype) if hasattr(x, "dtype") else None
+
+    def empty(self, shape: tuple[int, ...], dtype: DType, like: Sequence[Any] = ()) -> np.ndarray:
+        kind = native(np.result_type(*(x.dtype for x in like))) if like else dtype.numpy
+        return np.empty(shape, kind if kind == dtype.numpy else dtype.numpy)
+
+    def copy(self, x: Any, out: Any, casting: Any = "same_kind") -> None:
+        """Write `x` to `out`, without warnings."""
+        with np.errstate(all="ignore"):
+            np.copyto(out, x, casting=casting)
+
+    def scale(self, c: Any, beta: Any, out: Any, dtype: DType) -> None:
+        if c is None:
+            out[...] = 0
+            return
+        with np.errstate(all="ignore"):
+            np.multiply(c, beta, out=out, dtype=dtype.numpy, casting="same_kind")
+
+    def overlap(self, x: Any, y: Any) -> bool:
+        return overlap(x, y)
+
+    def same_memory(self, x: Any, y: Any) -> bool:
+        return same_memory(x, y)
+
+    def permuted(self, x: Any, axes: tuple[int, ...]) -> np.ndarray:
+        return x.transpose(axes)
+
+    def broadcast(self, x: Any, shape: tuple[int, ...]) -> np.ndarray:
+        return np.broadcast_to(x, shape)
+
+    def strides(self, x: Any) -> tuple[int, ...]:
+        return x.strides
+
+    def einsum(self, text: str, arrays: Sequence[Any], dtype: Any) -> Any:
+        """Call np.einsum, in float32 for types of other packages, which it does not know."""
+        rows = [find(x.dtype) for x in arrays]
+        if any(row is not None and row.module != "numpy" for row in rows):
+            result = np.einsum(text, *arrays, dtype=np.float32, casting="unsafe")
+            return result.astype(dtype or np.result_type(*(x.dtype for x in arrays)))
+        how = {} if dtype is None else {"dtype": dtype, "casting": "unsafe"}
+        result = np.einsum(text, *arrays, **how)
+        if isinstance(result, np.ndarray) or not any(x.dtype.hasobject for x in arrays):
+            return np.asarray(result)
+        kept = np.empty((), object)  # np.asarray would turn Python's integers into NumPy's
+        kept[()] = result
+        return kept
+
+    def operand(self, x: Any) -> Any:
+        return x
+
+    def problem(
+        self,
+        a: Any,
+        b: Any,
+        c: Any,
+        out: Any,
+        operand: DType,
+        result: DType,
+        options: Options,
+        *,
+        packed: bool = False,
+        symmetric: str = "",
+    ) -> Problem:
+        a_shape, b_shape = (x if isinstance(x, tuple) else x.shape for x in (a, b))
+        written = result.numpy
+        left = _Operand(a, operand.left.numpy)
+        right = _Operand(b_shape if packed else b, operand.right.numpy)
+        fresh = out is None
+        sources = [x for x in (a, b) if isinstance(x, np.ndarray)]
+        out_direct = fresh or (
+            is_strided(out, written) and not any(self.overlap(out, x) for x in sources)
+        )
+        size = operand.itemsize
+        K = a_shape[1]
+        if not symmetric and len(sources) == 2 and c is None and not packed:
+            symmetric = _symmetric(a, b, operand, options)
+        return Problem.of(
+            (a_shape[0], b_shape[1], K),
+            operand,
+            options,
+            result=result,
+            buffered=c is not None
+            or symmetric in ("lower", "upper")
+            or not (out_direct and (fresh or is_direct(out, written))),
+            a_direct=left.direct,
+            b_direct=right.direct,
+            a_strided=left.strided,
+            b_strided=right.strided,
+            layout=(  # copies are by rows; a single column has a unit stride both ways
+                left.strides[0] == size if left.strided else K == 1,
+                not right.strided or right.strides[1] == size,
+                not fresh and out_direct and out.strides[0] == result.itemsize != out.strides[1],
+            ),
+            out_direct=out_direct,
+            out_overlaps_c=c is not None and not fresh and self.overlap(out, c),
+            packed=packed,
+            symmetric=symmetric,
+        )
+
+
+def _symmetric(a: np.ndarray, b: np.ndarray, dtype: DType, options: Options) -> str:
+    """Return "full" for ``x.T @ x``, unless a scheme was given by name, which computes all of C."""
+    wanted = options.scheme in ("auto", "classical") and not dtype.is_complex and len(a) > 1
+    return "full" if wanted and is_transpose(a, b) else ""
+
+
+class _Operand:
+    """How an operand lies in memory; by rows if only its shape is known."""
+
+    __slots__ = ("direct", "strided", "strides")
+
+    def __init__(self, x: Any, dtype: np.dtype) -> None:
+        known = isinstance(x, np.ndarray)
+        self.direct = not known or is_direct(x, dtype)
+        self.strided = not known or is_strided(x, dtype)
+        size = dtype.itemsize
+        self.strides = x.strides if known else (x[1] * size, size)
+
+
+class Torch(Numpy):
+    """torch's tensors: multiplied as NumPy's views of their memory."""
+
+    def owns(self, x: Any) -> bool:
+        tensor: Any = getattr(sys.modules.get("torch"), "Tensor", None)
+        return tensor is not None and isinstance(x, tensor) and not x.is_cuda
+
+    def view(self, name: str, x: Any) -> np.ndarray:
+        import torch  # it is imported already: x is a tensor
+
+        if name == "out" and (x.is_conj() or x.is_neg()):  # a view would be of other memory
+            raise TypeError("out is a lazily conjugated or negated tensor; expected a plain one")
+        if x.requires_grad:
+            if torch.is_grad_enabled():
+                raise TypeError(
+                    f"{name} is a tensor that requires grad: use falcon.torch.linear or .matmul, "
+                    f"which record gradients, or {name}.detach(), or torch.no_grad()"
+                )
+            x = x.detach()
+        if x.device.type != "cpu":
+            raise TypeError(
+                f"{name} is a tensor on {x.device}; falcon multiplies on the CPU and CUDA"
+            )
+        row = _torch_row(x.dtype)
+        kind = None if row is None or row.module == "numpy" else row.numpy
+        try:
+            if kind is not None:  # bfloat16, which torch converts as another type only
+                return x.view(torch.int16).numpy().view(kind)
+            return x.resolve_conj().resolve_neg().numpy()
+        except (TypeError, RuntimeError) as error:
+            layout = "nested" if x.is_nested else str(x.layout).removeprefix("torch.")
+            raise TypeError(
+                f"{name} is a {layout} tensor of {x.dtype}, which NumPy "
+                f"cannot view; convert it first ({name}.float(), {name}.to_dense())"
+            ) from error
+
+    def wrap(self, x: Any) -> Any:
+        import torch
+
+        if has_own_rules(x):
+            return x
+        x = np.asarray(x)
+        row = find(x.dtype)
+        if row is None or row.module == "numpy":
+            return torch.from_numpy(x)
+        return torch.from_numpy(x.view(np.int16)).view(getattr(torch, row.name))
+
+
+@cache
+def _torch_row(dtype: Any) -> DType | None:
+    return find_torch(str(dtype))
+
+
+class Dlpack(Numpy):
+    """Arrays of any other library that exchanges memory by the DLPack standard.
+
+    Results are arrays of that library, if it takes NumPy's by a function ``from_dlpack``.
+    """
+
+    def __init__(self, of: Any = None) -> None:
+        self._of = of  # an array of the library
+
+    def owns(self, x: Any) -> bool:
+        kind = type(x)
+        if not hasattr(kind, "__dlpack__") or isinstance(x, np.ndarray):
+            return False
+        return is_dense(x) and not has_own_rules(x)
+
+    def view(self, name: str, x: Any) -> np.ndarray:
+        try:
+            return np.from_dlpack(x)
+        except (BufferError, RuntimeError, TypeError, ValueError):  # a dtype without a standard
+            return to_array(name, x) if name != "out" else to_target(x)
+
+    def for_results(self, like: Any) -> Numpy:
+        return Dlpack(like)
+
+    def wrap(self, x: Any) -> Any:
+        own = getattr(self._of, "__array_namespace__", None)
+        module = type(self._of).__module__.split(".")[0]
+        take = getattr(own() if own is not None else sys.modules.get(module), "from_dlpack", None)
+        if take is None or has_own_rules(x):
+            return x
+        try:
+            return take(np.asarray(x))
+        except (BufferError, RuntimeError, TypeError):  # a dtype without a standard
+            return x
+
+
+NUMPY = Numpy()
+# The first that owns an operand views it; results are of the first one that is not NumPy.
+LIBRARIES: tuple[Numpy, ...] = (Torch(), Dlpack(), NUMPY)
+
+
+def library_of(x: Any) -> Numpy:
+    """Return the library of an operand in host memory."""
+    if x is None or type(x) is np.ndarray or type(x) is PackedOperand:
+        return NUMPY
+    return next(library for library in LIBRARIES if library.owns(x))
+
+
+def viewed(operands: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the adapter of a call in host memory, and its operands: see `enter`."""
+    adapter, views = NUMPY, []
+    for name, x in operands.items():
+        library = library_of(x)
+        if library is not NUMPY:
+            if adapter is NUMPY:
+                adapter = library.for_results(x)
+            x = library.view(name, x)
+        views.append(x)
+    return adapter, *views

@@ -1,0 +1,291 @@
+"""Calls that need no validation and planning: small ones, and calls like one seen before.
+
+::
+
+    gemm, matmul --> recall --> is_small: NumPy's product
+                            --> the `Call` that `remember` kept: its runner
+                                              (on a GPU: steps in which addresses are filled in)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from falcon._core import observe
+from falcon._core.dtypes import FLOAT32, FLOAT64, DType
+from falcon._core.options import Options, are_default, settings, threads_of
+from falcon._core.packed import PackedOperand
+from falcon._core.plan import Plan
+from falcon._core.policy import SMALLEST_OWN, has_own_kernels
+from falcon._core.problem import MOST_ROWS_STREAMED, has_few_rows
+from falcon._core.symmetric import is_transpose
+from falcon._core.threads import limit_here
+from falcon._numpy.original import quiet_matmul
+from falcon._numpy.threads import exceeds
+
+from .adapters.host import NUMPY, viewed
+from .planner import is_kept, planning_state
+from .validate import overlap
+
+# NumPy usually has one object for each; small calls with another dtype object are planned.
+_SINGLE, _DOUBLE = FLOAT32.numpy, FLOAT64.numpy
+_ARRAY = np.ndarray
+# Bits of `numpy.ndarray.flags.num`.
+_CONTIGUOUS, _OWNDATA, _ALIGNED, _WRITEABLE = 0x3, 0x4, 0x100, 0x400
+_BEHAVED = _ALIGNED | _WRITEABLE
+# Calls that are kept; all are dropped when there are this many.
+_MOST = 1024
+
+
+class Call(NamedTuple):
+    """How a call was multiplied, and what that depends on besides the call's key."""
+
+    run: Callable[..., Any]  # of a, b and out; returns None where the call must be planned
+    result: tuple[Any, ...] | None  # shape and dtype of a new result; None: `run` makes it
+    # Threads given by argument or settings are in the key; otherwise they follow from the CPUs.
+    options: Options
+    cpus: int
+    state: tuple  # `planning_state`
+
+
+Calls = dict[Any, Call]
+_calls: Calls = {}  # by `_key`, or `_device_key`
+# Libraries by the types of their arrays that were multiplied on a GPU.
+_libraries: dict[type, Any] = {}
+
+
+def recall(a: Any, b: Any, out: Any, arguments: tuple) -> Any:
+    """Run a small call, or one like a call seen before; None if it must be planned.
+
+    Shapes, strides, dtypes, alignment, arguments, settings, CPUs and `planning_state` are compared,
+    and overlap is tested. This takes 3 microseconds; validation and the look-up of a plan take 20.
+
+    `a`, `b`, `out`: as the caller gave them; `out` None asks for a new array.
+    `arguments`: the options of the call, by keyword.
+    """
+    if observe.observers:
+        return None
+    if type(a) is not _ARRAY or type(b) is not _ARRAY or not (out is None or type(out) is _ARRAY):
+        return _recall_others(a, b, out, arguments)
+    if not arguments and is_small(a, b, out) and are_default():
+        return quiet_matmul(a, b, out)
+    key = _key(a, b, out, arguments)
+    call = look_up(_calls, key)
+    if call is None:
+        return None
+    if out is None:
+        out = np.empty(*call.result)  # type: ignore[misc]
+    # Arrays that own their memory do not overlap, unless they are the same.
+    elif (not key[0] & _OWNDATA or out is a or out is b) and (overlap(out, a) or overlap(out, b)):
+        return None
+    return call.run(a, b, out)
+
+
+def look_up(calls: Calls, key: Any) -> Call | None:
+    """Return the call of a key, if it would be multiplied in that way again."""
+    try:
+        call = calls.get(key)
+    except TypeError:  # an argument cannot be hashed: validation will report it
+        return None
+    if call is None:
+        return None
+    _, _, options, cpus, state = call
+    is_valid = options is settings() and cpus == limit_here() and state == planning_state()
+    return call if is_valid else None
+
+
+def keep(calls: Calls, key: Any, run: Callable[..., Any], result: tuple | None = None) -> None:
+    """Keep how a call was multiplied."""
+    if len(calls) >= _MOST:
+        calls.clear()
+    calls[key] = Call(run, result, settings(), limit_here(), planning_state())
+
+
+def is_small(a: np.ndarray, b: np.ndarray, out: np.ndarray | None) -> bool:
+    """Whether NumPy's BLAS is the plan of a call without options: a test without planning.
+
+    At 64 x 64 validation and the look-up of a plan would cost three times the multiplication.
+    NumPy itself handles an `out` that overlaps an operand.
+    """
+    shape, other, dtype = a.shape, b.shape, a.dtype
+    if len(shape) != 2 or len(other) != 2:
+        return False
+    (M, K), (rows, N) = shape, other
+    if rows != K or dtype is not b.dtype or not (dtype is _SINGLE or dtype is _DOUBLE):
+        return False
+    flops = 2.0 * M * N * K
+    if flops >= SMALLEST_OWN and has_own_kernels(M, N, K, flops):
+        return False
+    if M <= MOST_ROWS_STREAMED and has_few_rows(M, N, K, dtype.itemsize):
+        return False
+    left, right = a.flags.num, b.flags.num
+    if not (left & _CONTIGUOUS and right & _CONTIGUOUS and left & right & _ALIGNED):
+        return False
+    if out is None:
+        return True
+    shape = out.shape
+    if out.dtype is not dtype or len(shape) != 2 or shape[0] != M or shape[1] != N:
+        return False
+    return bool(out.flags.num & _BEHAVED == _BEHAVED)
+
+
+def _key(a: np.ndarray, b: np.ndarray, out: np.ndarray | None, arguments: tuple) -> tuple:
+    """Return what is equal in calls with the same plan, the flags common to all arrays first."""
+    x, y = a.flags.num, b.flags.num
+    twin = _are_twins(a, b)
+    if arguments:  # with their types: True is no number of threads, although it equals 1
+        arguments = (*arguments, *(type(x) for _, x in arguments))
+    # For arrays that are contiguous in one order, but not in both, flags determine the strides.
+    if out is None:
+        key: tuple = (x & y, a.shape, x, a.dtype, b.shape, y, b.dtype, arguments, twin)
+        return key if (x + 1) & (y + 1) & 2 else (*key, a.strides, b.strides)
+    z, like = out.flags.num, out.dtype
+    shapes = a.shape, b.shape, out.shape
+    key = (x & y & z, shapes, x, a.dtype, y, b.dtype, arguments, z, like, twin)
+    if (x + 1) & (y + 1) & (z + 1) & 2:
+        return key
+    return (*key, a.strides, b.strides, out.strides)
+
+
+def _are_twins(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether b is a view of a's memory as its transpose, which is a symmetric Problem."""
+    x, y = a.base, b.base
+    return (x is b or y is a or (x is not None and x is y)) and is_transpose(a, b)
+
+
+def _is_simple(
+    a: Any, b: Any, out: np.ndarray | None, types: tuple[DType, DType], result: Any
+) -> bool:
+    """Whether the arrays of a call are plain, and of the dtypes of the arithmetic."""
+    if not type(a) is type(b) is type(result) is np.ndarray:
+        return False
+    operand, written = types
+    return (
+        a.dtype == operand.left.numpy
+        and b.dtype == operand.right.numpy
+        and result.dtype == written.numpy
+        and 0 not in (*a.shape, *result.shape)
+        and result.ndim > 0
+        and (out is None or out.shape == result.shape)
+        and all(x.dtype.isnative and x.flags.aligned for x in (a, b, result))
+        and (out is None or not (overlap(out, a) or overlap(out, b)))
+    )
+
+
+def remember(
+    a: Any,
+    b: Any,
+    out: np.ndarray | None,
+    arguments: tuple,
+    types: tuple[DType, DType],
+    options: Options,
+    result: Any,
+    way: Plan | str | None,
+) -> None:
+    """Keep how a successful call ``a @ b`` was multiplied, for `recall`, if it is simple enough.
+
+    `a`, `b`, `out`, `arguments`: as for `recall`.
+    `types`: those of `Product`; calls that cast operands are not kept.
+    `result`: `out`, or the new result.
+    `way`: the plan that was run, for a batch in one call; "np.matmul" if that multiplied vectors or
+    a batch as they stand. Calls multiplied in any other way are not kept.
+    """
+    if not (isinstance(way, Plan) or way == "np.matmul") or options.check == "verify":
+        return
+    if isinstance(way, Plan) and way.problem.device is not None:
+        _remember_on_device(a, b, out, arguments, result, way)
+        return
+    if not _is_simple(a, b, out, types, result):
+        return
+    run: Callable[..., Any] = quiet_matmul
+    if isinstance(way, Plan):
+        if min(a.ndim, b.ndim) < 2 or (way.problem.symmetric and not _are_twins(a, b)):
+            return
+        run = partial(_run_plan if result.ndim == 2 else _run_batch, way)
+        direct = getattr(way.backend, "direct_product", None)
+        if direct is not None and result.ndim == 2:
+            run = direct(way) or run
+    elif exceeds(threads_of(options)):
+        return
+    keep(_calls, _key(a, b, out, arguments), run, (result.shape, result.dtype))
+
+
+def _run_plan(plan: Plan, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> np.ndarray:
+    plan.execute(a, b, None, out)
+    return out
+
+
+def _run_batch(plan: Plan, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> np.ndarray | None:
+    batch = out.shape[:-2]
+    a, b = (
+        x if x.shape[:-2] == batch else np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b)
+    )
+    return out if plan.backend.execute_batch(plan, a, b, out) else None
+
+
+def _recall_others(a: Any, b: Any, out: Any, arguments: tuple) -> Any:
+    """Recall a call on arrays of other libraries: on NumPy's views of them, or on a GPU."""
+    adapter, x, y, target = viewed({"a": a, "b": b, "out": out})
+    if adapter is not NUMPY and _ARRAY is type(x) is type(y):
+        result = recall(x, y, target, arguments)
+        if result is None:
+            return None
+        return adapter.wrap(result) if out is None else out
+    if type(a) not in _libraries:
+        return None
+    key, addresses, calls = _device_key(a, b, out, arguments)
+    call = look_up(calls, key)
+    if call is None:
+        return None
+    return call.run(addresses, out, b.payload if type(b) is PackedOperand else None)
+
+
+def _remember_on_device(
+    a: Any, b: Any, out: Any, arguments: tuple, result: Any, plan: Plan
+) -> None:
+    from falcon._gpu.arrays import library_of  # imported when first needed: 30 ms
+
+    packed = isinstance(b, PackedOperand)
+    if len(a.shape) != 2 or len(b.shape) != 2 or not (packed or is_kept(plan)):
+        return
+    for x in (a, result) if packed else (a, b, result):
+        _libraries.setdefault(type(x), library_of(x))
+    key, _, calls = _device_key(a, b, out, arguments)
+    if key is None:
+        return
+    backend: Any = plan.backend  # a GPU backend takes arrays of other libraries
+    record = backend.prepared(plan, a, b, result)
+    if record is not None:
+        keep(calls, key, record.run)
+
+
+def _device_key(
+    a: Any, b: Any, out: Any, arguments: tuple
+) -> tuple[tuple | None, list[int], Calls]:
+    """Return what is equal in calls with the same steps, the addresses, and where to look.
+
+    The key is None where calls are not kept. Calls of a packed operand are kept with it.
+    """
+    calls, factors = _calls, [a, out, b]
+    if type(b) is PackedOperand:
+        calls, factors = getattr(b.payload, "repeated", {}), [a, out]
+    library = _libraries[type(a)]
+    addresses: list[int] = []
+    facts: list[Any] = [arguments]
+    for x in factors:
+        if x is None:
+            addresses.append(0)
+            facts.append(None)
+            continue
+        is_alike = _libraries.get(type(x)) is library
+        known = library.facts(x) if is_alike else None
+        if known is None:
+            return None, [], calls
+        address, *more = known
+        addresses.append(address)
+        facts += more
+    return tuple(facts), addresses, calls

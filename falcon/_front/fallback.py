@@ -1,0 +1,114 @@
+"""What NumPy multiplies itself: booleans, objects, arrays of classes with rules of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from falcon._backends import DEVICE
+from falcon._core.arrays import takes_over, to_array
+from falcon._core.dtypes import native
+from falcon._core.options import Options, threads_of
+from falcon._numpy import original
+from falcon._numpy.threads import limited
+
+from .adapters import Adapter
+from .arithmetic import common_type, named_type
+from .validate import is_numeric, plain, refuse_packed, type_named
+
+
+def why_not_by_library(adapter: Adapter, options: Options) -> str | None:
+    """Return the option that forbids the array library's own product; None: it may be called."""
+    if options.backend not in (("auto", "numpy") if adapter.device is None else (DEVICE,)):
+        return f"backend {options.backend!r}"
+    return None if options.scheme in ("auto", "classical") else f"{options.scheme!r}"
+
+
+def numpy_product(adapter: Adapter, a: Any, b: Any, out: Any, dtype: Any, options: Options) -> Any:
+    """Return ``np.matmul(a, b, out, dtype)`` for operands that falcon cannot multiply.
+
+    Returns NotImplemented for all others.
+    Raises ValueError: a GPU array is a scalar.
+    """
+    if adapter.device is not None:
+        if min(len(a.shape), len(b.shape)) == 0:
+            raise ValueError("matmul: an operand is a scalar; expected at least one axis")
+        return NotImplemented
+    a, b = plain("a", a), plain("b", b)
+    ordinary = all(type(x) is np.ndarray for x in (a, b)) and (
+        out is None or type(out) in (np.ndarray, np.memmap)
+    )
+    if ordinary and min(a.ndim, b.ndim) and all(is_numeric(x.dtype) for x in (a, b)):
+        return NotImplemented
+    _check_not_by_name(adapter, {"a": a, "b": b, "out": out}, options)
+    given = {} if out is None else {"out": out}
+    if dtype is not None:
+        given["dtype"] = _any_type(dtype)
+    with limited(threads_of(options)):
+        return original.ufunc(a, b, **given)
+
+
+def is_taken_over(adapter: Adapter, named: Mapping[str, Any], options: Options) -> bool:
+    """Whether the class of an operand, or of out, runs NumPy's other functions in its own way.
+
+    Raises TypeError: one does, but the options name a scheme or a backend.
+    """
+    taken = adapter.device is None and any(map(takes_over, named.values()))
+    if taken:
+        _check_not_by_name(adapter, named, options)
+    return taken
+
+
+def _check_not_by_name(adapter: Adapter, operands: Mapping[str, Any], options: Options) -> None:
+    what = why_not_by_library(adapter, options)
+    if what is None:
+        return
+    got = ", ".join(
+        f"{name} {type(x).__name__} {getattr(x, 'shape', '')} {getattr(x, 'dtype', '')}"
+        for name, x in operands.items()
+        if x is not None
+    )
+    raise TypeError(f"{what} needs plain numeric arrays of at least one axis; got {got}")
+
+
+def einsum_operands(
+    adapter: Adapter, named: Mapping[str, Any], out: Any, dtype: Any, casting: Any
+) -> tuple[list[Any], Any]:
+    """Return arrays, and the dtype of their sum of products; None: it is that of all of them.
+
+    On the host, booleans and others that falcon does not multiply are cast here. In GPU memory all
+    floating types cast to one another.
+
+    Raises TypeError: one of them, or of `out`, cannot be cast by `casting`, or is no array.
+    """
+    if adapter.device is not None:
+        arrays = [adapter.array(name, x) for name, x in named.items()]
+        kind = common_type(adapter, arrays) if dtype is None else named_type(adapter, dtype)
+        return arrays, None if all(adapter.dtype(x) is kind for x in arrays) else kind.name
+    for name, x in named.items():
+        refuse_packed(name, x)
+    arrays = [to_array(name, x) for name, x in named.items()]
+    known = [x.dtype for x in (*arrays, out) if x is not None]
+    wanted = native(np.result_type(*known) if dtype is None else _any_type(dtype))
+    for name, x in zip(named, arrays, strict=True):
+        if not np.can_cast(x.dtype, wanted, casting):
+            raise TypeError(f"{name} has dtype {x.dtype}; no cast to {wanted} ({casting})")
+    if out is not None and not np.can_cast(wanted, out.dtype, casting):
+        raise TypeError(f"out has dtype {out.dtype}; no cast from {wanted} ({casting})")
+    for i, x in enumerate(arrays):
+        left = is_numeric(wanted) and is_numeric(x.dtype)
+        left = left and np.can_cast(x.dtype, wanted, "same_kind")
+        with np.errstate(all="ignore"):
+            arrays[i] = x if left else x.astype(wanted, copy=False)
+    return arrays, None if all(x.dtype == wanted for x in arrays) else wanted
+
+
+def _any_type(dtype: Any) -> np.dtype:
+    """Return a dtype of NumPy, ml_dtypes or torch."""
+    try:
+        return type_named(dtype).numpy
+    except TypeError:  # booleans, objects
+        of_torch = type(dtype).__module__ == "torch"
+        return np.dtype(str(dtype).removeprefix("torch.") if of_torch else dtype)
