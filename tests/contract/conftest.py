@@ -13,7 +13,7 @@ def subject(request):
         pytest.skip(f"backend {made.backend}: {reason}")
     if made.library == "cupy":
         request.getfixturevalue("cupy")
-    if made.row.module != "numpy":
-        pytest.importorskip(made.row.module)
+    for row in made.rows:
+        pytest.importorskip(row.module)
     made.arrays.require()
     return made

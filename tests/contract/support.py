@@ -6,7 +6,6 @@ tables here; every test of this folder that fits then runs for it.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 import pytest
@@ -18,6 +17,7 @@ from reference.classical import classical
 
 from .libraries import LIBRARIES
 from .places import LAYOUTS
+from .values import rounded, whole, widest
 
 # Odd, so that blocks of every scheme have edges; larger than the tiles of kernels.
 SIZE = (61, 67, 53)
@@ -31,6 +31,14 @@ ALGORITHMS = ("classical", "strassen")
 MORE_ALGORITHMS = ("2x4x2:14", "auto")  # of the types of `SOME`
 SOME = ("float32", "bfloat16", "complex64", "int16")
 SPLITS = ("bf16x6", "bf16x3")
+# Types of a and b, and of a result that is asked for by `dtype`: as if both were cast first.
+CAST = (
+    *(("int8", "int8", "int32"), ("uint8", "int8", "int32"), ("int8", "uint8", "int32")),
+    *(("int16", "int8", "int32"), ("uint8", "int16", "int64"), ("int8", "float16", "float32")),
+    *(("float16", "bfloat16", "float32"), ("bfloat16", "bfloat16", "float32")),
+    *(("bfloat16", "bfloat16", "float64"), ("float64", "float32", "float16")),
+    *(("float32", "float32", "complex64"), ("float32", "float64", "bfloat16")),
+)
 # Calls, by how they are made; `how` holds the other keywords.
 DOORS: dict[str, Callable] = {
     "gemm": lambda a, b, c, how: falcon.gemm(a, b, c, **how),
@@ -70,11 +78,22 @@ class Subject:
     library: str = "numpy"
     door: str = "gemm"
     size: tuple[int, int, int] = SIZE
+    cast: tuple[DType, DType] | None = None  # the types of b and of the result, if not `row`
 
     def __str__(self):
         usual = {"arithmetic": "auto", "library": "numpy", "door": "gemm", "size": SIZE}
         more = [str(getattr(self, x)) for x, y in usual.items() if getattr(self, x) != y]
-        return "-".join([self.backend, self.row.name, self.scheme, *more])
+        kinds = dict.fromkeys(x.name for x in self.rows)
+        return "-".join([self.backend, *kinds, self.scheme, *more])
+
+    @property
+    def rows(self):
+        """The types of a, b and of the result."""
+        return (self.row, *(self.cast or (self.row, self.row)))
+
+    @property
+    def result(self):
+        return self.rows[2]
 
     @property
     def arrays(self):
@@ -86,6 +105,8 @@ class Subject:
         how = {"backend": self.backend, "scheme": self.scheme}
         if self.arithmetic != "auto":
             how |= {"arithmetic": self.arithmetic, "max_growth": 16}
+        if self.cast is not None:
+            how |= {"dtype": self.result.numpy}
         return how
 
     @property
@@ -94,7 +115,8 @@ class Subject:
 
     @property
     def is_float(self):
-        return not self.row.is_exact
+        """Whether all elements are numbers of one type that rounds."""
+        return self.cast is None and not self.row.is_exact
 
     @property
     def layouts(self):
@@ -129,20 +151,21 @@ class Subject:
         """Arrays of these shapes; without shapes those of a, b and c."""
         M, K, N = self.size
         shapes = shapes or ((M, K), (K, N), (M, N))
-        values = values or whole
-        return [self.place(values(self.row.name, x, i), layout) for i, x in enumerate(shapes)]
+        values, names = values or whole, [x.name for x in self.rows]
+        return [self.place(values(names[i], x, i), layout) for i, x in enumerate(shapes)]
 
     def expected(self, a, b, c=None, alpha=1, beta=0):
-        """The exact result for host arrays whose sums are exact, in the subject's type."""
-        wide = widest(self.row)
-        alpha, beta = (wide(x % 2**64) if self.row.is_unsigned else wide(x) for x in (alpha, beta))
+        """The exact result for host arrays whose sums are exact, in the type of the result."""
+        row, wide = self.result, widest(self.result)
+        alpha, beta = (wide(x % 2**64) if row.is_unsigned else wide(x) for x in (alpha, beta))
+        a, b = (x.astype(row.numpy).astype(wide) for x in (a, b))
         with np.errstate(all="ignore"):
             made = np.zeros((a.shape[0], b.shape[1]), wide)
             if alpha != 0:
-                made = alpha * classical(a.astype(wide), b.astype(wide))
+                made = alpha * classical(a, b)
             if beta != 0:
                 made = made + beta * c.astype(wide)
-            return rounded(made, self.row)
+            return rounded(made, row)
 
     def check(self, found, expected):
         """Compare an array of the library with what a host array holds, NaN included."""
@@ -151,47 +174,16 @@ class Subject:
         np.testing.assert_array_equal(found, expected)
 
 
-def widest(row):
-    """A type in which sums of small numbers are exact, and those of integers wrap as in `row`."""
-    if row.is_exact:
-        return np.uint64 if row.is_unsigned else np.int64
-    return np.clongdouble if row.is_complex else np.longdouble
-
-
-def rounded(x, row):
-    """Convert exact sums to a type; to one of 16 bits by way of its sums' type."""
-    return x.astype(row.accumulator.numpy).astype(row.numpy)
-
-
-# --- values ----------------------------------------------------------------------------------
-
-
-@cache
-def whole(name, shape, seed=0):
-    """Whole numbers: floats so small that every sum is exact, integers of all sizes, which wrap."""
-    row, rng = of(name), np.random.default_rng(seed)
-    if row.is_exact and shape != () and max(shape) <= max(SIZE):
-        made = rng.integers(0, 256, (*shape, row.itemsize), np.uint8).view(row.numpy)[..., 0]
-    else:
-        made = rng.integers(0 if row.is_unsigned else -2, 3, shape)
-    if row.is_complex:
-        made = made + 1j * rng.integers(-2, 3, shape)
-    return frozen(made.astype(row.numpy))
-
-
-@cache
-def normal(name, shape, seed=0):
-    """Normal numbers."""
-    row, rng = of(name), np.random.default_rng(seed)
-    made = rng.standard_normal(shape)
-    if row.is_complex:
-        made = made + 1j * rng.standard_normal(shape)
-    return frozen(made.astype(row.numpy))
-
-
-def frozen(x):
-    x.flags.writeable = False
-    return x
+def limits(subject, a, b):
+    """Limits that the subject's algorithm can keep, with the plans that keep them."""
+    most = falcon.plan(a, b, **subject.options).workspace
+    for share in (1, 0.7, 0.4, 0.2):
+        limit = int(most * share)
+        try:
+            yield limit, falcon.plan(a, b, workspace_limit=limit, **subject.options)
+        except ValueError as error:
+            assert f"workspace_limit is {limit}" in str(error)
+            assert share < 1
 
 
 # --- the subjects ----------------------------------------------------------------------------
@@ -227,6 +219,11 @@ def all_subjects():
             for name in ("float32", "bfloat16" if backend == DEVICE else "int16"):
                 for scheme in ("classical", "strassen"):
                     yield Subject(backend, of(name), scheme, door=door, **mine)
+        for kinds in CAST:
+            row, *cast = map(of, kinds)
+            if {row, *cast} <= set(types):
+                for scheme in algorithms(backend, cast[1])[:2]:
+                    yield Subject(backend, row, scheme, cast=tuple(cast), **mine)
     yield Subject("cpu", of("int64"), "auto", size=LARGE)
     for library in LIBRARIES.values():
         for name in library.types:

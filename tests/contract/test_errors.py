@@ -12,6 +12,10 @@ from .support import SOME, over
 MATRICES = ("gemm", "packed", "plan")
 
 
+def usual(subject):
+    return subject.row.name in SOME and subject.cast is None
+
+
 def refused(subject, a, b, c=None, *, match, kind=ValueError, **how):
     """An out that is an array keeps its values."""
     out = how.get("out")
@@ -22,7 +26,7 @@ def refused(subject, a, b, c=None, *, match, kind=ValueError, **how):
         np.testing.assert_array_equal(subject.host(out), before)
 
 
-@over(lambda x: x.row.name in SOME)
+@over(lambda x: usual(x))
 def test_shapes(subject):
     a, b, other = subject.operands((6, 8), (8, 5), (7, 5))
     refused(subject, a, other, match=r"6, 8\).*7, 5\)|Size of label 'j'")
@@ -37,7 +41,7 @@ def test_shapes(subject):
         refused(subject, a, b, beta=2, match="beta is 2 but c is missing")
 
 
-@over(lambda x: x.row.name in SOME and x.takes_scalars)
+@over(lambda x: usual(x) and x.takes_scalars)
 def test_factors_that_are_no_numbers(subject):
     a, b, c = subject.operands((6, 8), (8, 5), (6, 5))
     wrong = [("alpha", "2"), ("beta", None), ("alpha", a)]
@@ -47,7 +51,7 @@ def test_factors_that_are_no_numbers(subject):
         refused(subject, a, b, c, match=f"^{name} is ", kind=TypeError, **{name: value})
 
 
-@over(lambda x: x.row.name in SOME and x.library == "numpy" and x.door in MATRICES)
+@over(lambda x: usual(x) and x.library == "numpy" and x.door in MATRICES)
 def test_operands_that_are_no_arrays_of_numbers(subject):
     a, b = subject.operands((6, 8), (8, 5))
     for wrong in (None, a > 0, a.astype(object), np.full((6, 8), "x"), np.ma.array(a)):
@@ -56,7 +60,7 @@ def test_operands_that_are_no_arrays_of_numbers(subject):
         refused(subject, a, wrong, match="^b (is|has) ", kind=TypeError)
 
 
-@over(lambda x: x.row.name in SOME and x.arrays.is_written and x.door != "plan")
+@over(lambda x: usual(x) and x.arrays.is_written and x.door != "plan")
 def test_an_out_that_cannot_take_the_result(subject):
     a, b = subject.operands((6, 8), (8, 5))
     if subject.library != "cupy" and subject.row.name != "int8":
@@ -71,7 +75,7 @@ def test_an_out_that_cannot_take_the_result(subject):
         refused(subject, a, b, out=[[0]], match="^out is a list", kind=TypeError)
 
 
-@over(lambda x: x.row.name in SOME and x.door == "gemm" and x.library == "numpy")
+@over(lambda x: usual(x) and x.door == "gemm" and x.library == "numpy")
 def test_options(subject):
     a, b, out = subject.operands((6, 8), (8, 5), (6, 5))
     for how, kind in (

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from .support import over, whole
+from .support import limits, over
+from .values import whole
 
 # Of a, b and c: where values are not finite.
 PLACES = {"a": (5, 6), "b": (7, 8), "both": (0, 66), "c": (9, 10)}
@@ -52,6 +53,14 @@ def test_values_spread_as_classically(subject, where):
             if subject.arrays.is_written:
                 subject(a, b, c, alpha=2, beta=1, out=c)
                 check_spread(subject, c, expected)
+
+
+@over(lambda x: x.is_float and x.door == "gemm" and x.scheme == "strassen")
+def test_values_spread_as_classically_within_a_limit(subject):
+    (a, b, _), host = spoilt(subject, "both", np.nan, "columns")
+    expected = subject.expected(*host[:2])
+    for limit, _ in limits(subject, a, b):
+        check_spread(subject, subject(a, b, workspace_limit=limit), expected)
 
 
 @over(lambda x: x.is_float and not x.row.is_complex)

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from .support import over, whole
+from .support import over
+from .values import whole
 
 PAIRS = [(1, 0), (2, 0), (-1, 0), (1, 1), (2, -1), (-1, 3), (0, 2), (0, 0)]
 
@@ -13,8 +14,8 @@ def test_alpha_and_beta(subject):
     a, b, c = subject.operands()
     x, y, z = map(subject.host, (a, b, c))
     old = z.copy()
-    numbers = [*PAIRS, *([(0.5, -0.25)] if subject.is_float else [(5, 2**40 + 3)])]
-    numbers += [(2 - 1j, 1j)] if subject.row.is_complex else []
+    numbers = [*PAIRS, *([(5, 2**40 + 3)] if subject.result.is_exact else [(0.5, -0.25)])]
+    numbers += [(2 - 1j, 1j)] if subject.result.is_complex else []
     for alpha, beta in numbers:
         expected = subject.expected(x, y, old, alpha, beta)
         subject.check(subject(a, b, c, alpha=alpha, beta=beta), expected)
@@ -29,7 +30,7 @@ def test_alpha_and_beta(subject):
 def test_c_of_any_layout(subject):
     a, b = subject.operands((21, 27), (27, 18))
     for layout in subject.layouts:
-        c = subject.place(whole(subject.row.name, (21, 18), 2), layout)
+        c = subject.place(whole(subject.result.name, (21, 18), 2), layout)
         expected = subject.expected(*map(subject.host, (a, b, c)), 1, -2)
         subject.check(subject(a, b, c, beta=-2), expected)
 
