@@ -217,7 +217,7 @@ def all_subjects():
                 yield Subject(backend, of("float32"), scheme, arithmetic, **mine)
         for door in [x for x in DOORS if x != "gemm"]:
             for name in ("float32", "bfloat16" if backend == DEVICE else "int16"):
-                for scheme in ("classical", "strassen"):
+                for scheme in ALGORITHMS:
                     yield Subject(backend, of(name), scheme, door=door, **mine)
         for kinds in CAST:
             row, *cast = map(of, kinds)
@@ -227,8 +227,10 @@ def all_subjects():
     yield Subject("cpu", of("int64"), "auto", size=LARGE)
     for library in LIBRARIES.values():
         for name in library.types:
-            for scheme in ("classical", "strassen"):
+            for scheme in ALGORITHMS:
                 yield Subject("cpu", of(name), scheme, library=library.name)
+        for door in ("packed", "matmul", "batch") if library.types and library.is_written else ():
+            yield Subject("cpu", of("float32"), "strassen", library=library.name, door=door)
 
 
 SUBJECTS = tuple(all_subjects())

@@ -13,19 +13,21 @@ SLACK = 400_000
 
 @over(lambda x: x.door in ("gemm", "packed", "matmul"))
 def test_results_within_a_limit(subject):
-    """Chunks along all dimensions."""
+    """Chunks along all dimensions; of operands that are copied, or converted in blocks."""
     M, K, N = SHAPE
-    a, b = subject.operands((M, K), (K, N))
-    exact = subject.expected(*map(subject.host, (a, b)))
-    kept = 0
-    for limit, plan in limits(subject, a, b):
-        assert plan.workspace <= limit
-        kept += 1
-        try:
-            subject.check(subject(a, b, workspace_limit=limit), exact)
-        except ValueError as error:  # what a packed operand needs depends on how it was packed
-            assert subject.door == "packed" and "workspace_limit" in str(error)
-    assert kept
+    for layout in ("rows", "swapped strided" if subject.library == "numpy" else "strided"):
+        a, b = subject.operands((M, K), (K, N), layout=layout)
+        how = {"alpha": 3} if subject.takes_scalars else {}
+        exact = subject.expected(*map(subject.host, (a, b)), **how)
+        kept = 0
+        for limit, plan in limits(subject, a, b):
+            assert plan.workspace <= limit
+            kept += 1
+            try:
+                subject.check(subject(a, b, workspace_limit=limit, **how), exact)
+            except ValueError as error:  # what a packed operand needs depends on how it was packed
+                assert subject.door == "packed" and "workspace_limit" in str(error)
+        assert kept
 
 
 @pytest.fixture
@@ -38,7 +40,7 @@ def state(cupy):
 @over(lambda x: x.library == "cupy" and x.door == "gemm" and x.scheme != "auto")
 def test_what_a_gpu_allocates(subject, state):
     M, K, N = SHAPE
-    a, b, out = subject.operands((M, K), (K, N), (M, N))
+    a, b, out = subject.operands((M, K), (K, N), (M, N), layout="columns")
     for limit, plan in limits(subject, a, b):
         before = state.allocated
         subject(a, b, out=out, workspace_limit=limit)
@@ -54,13 +56,16 @@ def test_what_numpy_allocates(subject):
     a, b, out = subject.operands(*shapes)
     c = subject.operands(*shapes, layout="strided")[2]
     for how in ({}, {"c": c, "beta": 2}, {"out": c}, {"out": out[::-1]}):
-        refused = 0
+        refused, beta = 0, how.get("beta", 0)
+        exact = subject.expected(*map(subject.host, (a, b, c)), 1, beta)
         for limit, plan in limits(subject, a, b):
             how = {"out": out, **how, "workspace_limit": limit}
             tracemalloc.start()
             try:
                 subject(a, b, **how)
                 assert tracemalloc.get_traced_memory()[1] <= plan.workspace + SLACK
+                if subject.arithmetic == "auto":
+                    subject.check(how["out"], exact)
             except ValueError as error:
                 refused += 1
                 assert f"workspace_limit is {limit}" in str(error)
