@@ -83,6 +83,40 @@ def test_batches_are_recalled(recalled, dtype):
         np.testing.assert_array_equal(found, np.matmul(x, b))
 
 
+def unaligned(x):
+    raw = np.empty(x.nbytes + 1, "u1")[1:].view(x.dtype).reshape(x.shape)
+    raw[...] = x
+    return raw
+
+
+# Operands that differ in one thing from those that were seen.
+CHANGES = {
+    "strides of a": lambda a, b, out: (np.asfortranarray(a), b, out),
+    "strides of b": lambda a, b, out: (a, np.repeat(b, 2, axis=1)[:, ::2], out),
+    "strides of out": lambda a, b, out: (a, b, np.empty((*out.shape, 2))[..., 0]),
+    "reversed": lambda a, b, out: (a[::-1], b, out),
+    "dtype of a": lambda a, b, out: (a.astype("f4"), b, out),
+    "byte order": lambda a, b, out: (a.astype(">f8"), b, out),
+    "dtype of out": lambda a, b, out: (a, b, np.empty(out.shape, "c16")),
+    "unaligned": lambda a, b, out: (unaligned(a), b, out),
+    "unaligned out": lambda a, b, out: (a, b, unaligned(out)),
+    "list": lambda a, b, out: (a.tolist(), b, out),
+    "map of a file": lambda a, b, out: (a.view(np.memmap), b, out),
+}
+
+
+@pytest.mark.parametrize("how", CHANGES)
+@pytest.mark.parametrize("scheme", ["strassen", "classical"])
+def test_other_operands_are_planned_again(recalled, how, scheme):
+    a, b = operands()
+    out = np.empty((70, 50))
+    falcon.gemm(a, b, out=out, scheme=scheme)
+    a, b, out = CHANGES[how](a, b, out)
+    result, was = recalled(falcon.gemm, a, b, out=out, scheme=scheme)
+    assert not was
+    np.testing.assert_array_equal(result, np.asarray(a) @ b)
+
+
 @pytest.mark.parametrize(
     ("first", "second"),
     [
