@@ -91,3 +91,11 @@ def test_options(subject):
     if subject.scheme not in ("classical", "auto"):
         refused(subject, a, b, out=out, match="workspace_limit is 1 bytes", workspace_limit=1)
     assert falcon.gemm(a, b, out=out, **subject.options) is out
+
+
+@over(lambda x: x.door == "plan")
+def test_a_plan_refuses_an_out_that_overlaps(subject):
+    (memory,) = subject.operands((24, 12))
+    a, b = memory[:12], memory[12:]
+    for out in (a, b, memory[6:18]):
+        refused(subject, a, b, out=out, match="out overlaps an operand")
