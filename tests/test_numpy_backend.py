@@ -12,7 +12,6 @@ from falcon._core.dtypes import of
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
 from falcon._numpy import backend as numpy_backend
-from falcon._numpy import classical
 from falcon._numpy.backend import NumpyBackend
 from falcon._numpy.lcma import Stages
 
@@ -92,16 +91,6 @@ def test_workspace_is_filled_before_it_is_read(limit, monkeypatch):
         np.testing.assert_array_equal(falcon.gemm(a, b, **options), a @ b)
 
 
-def test_each_strip_is_finished_once():
-    """Alpha is applied after the last part of K only, to every entry."""
-    rng = np.random.default_rng(3)
-    a, b = whole(rng, (50, 400)), whole(rng, (400, 50))
-    plan = falcon.plan(a, b, scheme="strassen", workspace_limit=60_000, backend="numpy")
-    assert plan.option.chunks[2] < 400
-    found = falcon.gemm(a, b, alpha=3, scheme="strassen", workspace_limit=60_000, backend="numpy")
-    np.testing.assert_array_equal(found, 3 * (a @ b))
-
-
 @pytest.mark.parametrize("limit", [1_000, 100_000])
 def test_a_limit_that_would_take_minutes_is_refused(limit):
     shapes = (2000, 2000), (2000, 2000)
@@ -112,48 +101,6 @@ def test_a_limit_that_would_take_minutes_is_refused(limit):
     usual = int(str(error.value).split()[-2])
     falcon.plan(*shapes, workspace_limit=usual, **options)
     assert falcon.plan(*shapes, workspace_limit="4MiB", **options).workspace <= 2**22
-
-
-@pytest.mark.parametrize("where", ["a", "b"])
-@pytest.mark.parametrize("limit", [None, 60_000])
-def test_a_non_finite_value_anywhere_is_noticed(where, limit):
-    """Wherever it is, the classical product is run instead; check="none" lets it spread."""
-    for name in ("strassen", "3x4x4:38"):
-        spread = []
-        for i, j in [(0, 0), (24, 24), (12, 13), (24, 0), (0, 24), (7, 18)]:
-            x, y = np.ones((25, 25)), np.ones((25, 25))
-            (x if where == "a" else y)[i, j] = np.inf
-            options = {"scheme": name, "workspace_limit": limit, "backend": "numpy"}
-            np.testing.assert_array_equal(falcon.gemm(x, y, **options), x @ y)
-            spread.append(np.isfinite(falcon.gemm(x, y, check="none", **options)).sum())
-        assert max(spread) <= 24 * 25
-        assert min(spread) < 24 * 25
-
-
-def test_strips_of_beta_c(monkeypatch):
-    monkeypatch.setattr(classical, "_STRIP_ELEMENTS", 10)
-    rng = np.random.default_rng(4)
-    for m, n in ((7, 3), (3, 30), (1, 1), (25, 10)):
-        a, b, c = whole(rng, (m, 4)), whole(rng, (4, n)), whole(rng, (m, n))
-        expected = a @ b - 2 * c
-        np.testing.assert_array_equal(falcon.gemm(a, b, c, beta=-2, backend="numpy"), expected)
-        np.testing.assert_array_equal(falcon.gemm(a, b, c, beta=-2, out=c), expected)
-
-
-@pytest.mark.parametrize("dtype", ["f4", "i8", "c8", "g"])
-def test_conversion_in_blocks(dtype, monkeypatch):
-    """Operands that BLAS cannot read, under a limit that forbids copies."""
-    monkeypatch.setattr(classical, "CONVERTED_BLOCK", 5)
-    rng = np.random.default_rng(5)
-    a, b = whole(rng, (13, 21), dtype), whole(rng, (21, 11), dtype)
-    options = {"backend": "numpy", "scheme": "classical", "workspace_limit": 0}
-    for x, y in (
-        (a.astype(a.dtype.newbyteorder()), b),
-        (a.real.astype("i1"), b),
-        (a[::-1, ::-1], b),
-        (a[:, :11], b[::2]),
-    ):
-        np.testing.assert_array_equal(falcon.gemm(x, y, alpha=2, **options), 2 * (x @ y))
 
 
 @pytest.mark.parametrize("dtype", ["complex128", "int64", "float32"])

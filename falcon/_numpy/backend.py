@@ -147,7 +147,7 @@ class NumpyBackend:
         """Return a function of a, b and out that does all that `execute` would; None: none does."""
         problem = plan.problem
         direct = problem.a_direct and problem.b_direct and not problem.buffered
-        direct = direct and plan.scheme is None and problem.operand.arithmetic is None
+        direct = direct and plan.scheme is None and plan.option.arithmetic is None
         return quiet_matmul if direct and not exceeds(problem.threads) else None
 
     def execute_batch(

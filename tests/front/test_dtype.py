@@ -21,16 +21,6 @@ of_wide = pytest.mark.parametrize(("row", "wide"), WIDE, ids=lambda x: x.name)
 needs_kernels = pytest.mark.skipif(
     BACKENDS["cpu"].why_unavailable() is not None, reason="falcon's kernels do not run here"
 )
-# Left and right operand, `dtype`: what kernels give directly, what is cast, what is mixed.
-CASES = [
-    *((row.name, row.name, wide.name) for row, wide in WIDE),
-    *(("uint8", "int8", "int32"), ("int8", "uint8", "int32"), ("int16", "int8", "int32")),
-    *(("uint16", "uint16", "uint32"), ("int8", "int8", "int64"), ("uint8", "int16", "int64")),
-    *(("int8", "int8", "float32"), ("int8", "float16", "float32"), ("int8", "bfloat16", "float32")),
-    *(("bfloat16", "float16", "float32"), ("bfloat16", "float32", "float32")),
-    *(("bfloat16", "bfloat16", "float64"), ("float32", "float64", "bfloat16")),
-    *(("float64", "float64", "float16"), ("float32", "float32", "complex64")),
-]
 
 
 def draw(name, shape, seed=0):
@@ -49,43 +39,6 @@ def cast_product(a, b, dtype):
     if not of(dtype).is_complex and not of(dtype).is_exact:
         product = product.real
     return product.astype(np.float32).astype(dtype) if of(dtype).itemsize == 2 else product
-
-
-@pytest.mark.parametrize(("left", "right", "name"), CASES)
-@pytest.mark.parametrize("scheme", ["auto", "classical", "strassen"])
-def test_operands_count_as_cast_first(left, right, name, scheme):
-    dtype = of(name).numpy
-    a, b = draw(left, (41, 67)), draw(right, (67, 53), 1)
-    expected = cast_product(a, b, dtype).astype(dtype)
-    for order in "CF":
-        x, y = np.asarray(a, order=order), np.asarray(b, order=order)
-        for _ in range(2):  # the second call is recalled
-            found = falcon.gemm(x, y, scheme=scheme, dtype=dtype)
-            assert found.dtype == dtype
-            np.testing.assert_array_equal(found, expected)
-        out = np.empty((41, 53), dtype, order)
-        assert falcon.matmul(x, y, out, scheme=scheme, dtype=name) is out
-        np.testing.assert_array_equal(out, expected)
-    batch = falcon.matmul(np.stack([a, a]), b, scheme=scheme, dtype=dtype)
-    np.testing.assert_array_equal(batch, np.stack([expected, expected]))
-    for x, y, part in ((a[3], b, expected[3]), (a, b[:, 4], expected[:, 4])):
-        vector = falcon.matmul(x, y, scheme=scheme, dtype=dtype)
-        assert vector.dtype == dtype
-        np.testing.assert_array_equal(vector, part)
-
-
-@pytest.mark.parametrize(("left", "right", "name"), [x for x in CASES if of(x[2]).is_exact])
-def test_alpha_and_beta_are_of_the_result(left, right, name):
-    dtype = of(name).numpy
-    a, b, c = draw(left, (30, 40)), draw(right, (40, 20), 1), draw(name, (30, 20), 2)
-    wrapped = (300 * cast_product(a, b, dtype) - 7 * c.astype(np.int64)).astype(dtype)
-    given = {"alpha": 300, "beta": -7, "dtype": dtype}
-    np.testing.assert_array_equal(falcon.gemm(a, b, c, **given), wrapped)
-    assert falcon.gemm(a, b, c, out=c, **given) is c
-    np.testing.assert_array_equal(c, wrapped)
-    # Without operands: nothing but beta c.
-    empty = falcon.gemm(a[:, :0], b[:0], c, beta=2, dtype=dtype)
-    np.testing.assert_array_equal(empty, (2 * c.astype(np.int64)).astype(dtype))
 
 
 @pytest.mark.parametrize("row", [x for x in ENGINE if x.wide and not x.is_exact], ids=str)
@@ -159,35 +112,6 @@ def test_extremes_of_two_types_wrap_modulo_2_to_the_32(pair):
         for N in (1, 11):
             found = falcon.matmul(a[:M], b[:, :N], dtype="int32")
             np.testing.assert_array_equal(found, expected[:M, :N])
-
-
-@of_pairs
-@pytest.mark.parametrize("size", [1, 2, 5, 17, 70, 300])
-def test_out_of_two_types_may_overlap(pair, size):
-    """The operands lie in the memory of out, which alpha and beta read too."""
-    rng = np.random.default_rng(size)
-    whole = rng.integers(-9, 9, (size, size), np.int32)
-    memory = whole.reshape(-1).view(np.uint8)
-    a = memory[: size * size].reshape(size, size).view(pair.left.numpy)
-    b = memory[-size * size :].reshape(size, size).view(pair.right.numpy)
-    expected = (3 * cast_product(a, b, "int32") - 2 * whole.astype(np.int64)).astype(np.int32)
-    given = {"alpha": 3, "beta": -2, "dtype": "int32"}
-    assert falcon.gemm(a, b, whole, out=whole, **given) is whole
-    np.testing.assert_array_equal(whole, expected)
-
-
-@of_pairs
-@pytest.mark.parametrize("check", ["verify", "none"])
-def test_two_types_within_a_workspace_limit(pair, check):
-    """Less than a converted operand would take."""
-    a, b = draw(pair.left.name, (600, 700)), draw(pair.right.name, (700, 500), 1)
-    limit = 200_000
-    given = {"dtype": "int32", "threads": 1, "check": check, "workspace_limit": limit}
-    expected = cast_product(a, b, "int32").astype(np.int32)
-    np.testing.assert_array_equal(falcon.gemm(a, b, **given), expected)
-    if BACKENDS["cpu"].why_unavailable() is None:
-        plan = falcon.plan(a, b, "int32", workspace_limit=limit, threads=1)
-        assert plan.workspace <= limit < a.nbytes
 
 
 @of_pairs

@@ -85,7 +85,7 @@ class ndarray:
     def __init__(self, host, device, keep):
         self._host, self._keep = host, keep
         self.device = types.SimpleNamespace(id=device)
-        self.data = MemoryPointer(host.ctypes.data, device)
+        self.data = MemoryPointer(host.ctypes.data if host.size else 0, device)
         self.shape, self.strides, self.dtype = host.shape, host.strides, host.dtype
 
     nbytes = property(lambda self: self._host.nbytes)
