@@ -258,6 +258,8 @@ class Plan:
                 raise ValueError(f"{name} is {x.shape} {x.dtype}; this plan is for {shape} {kind}")
         if p.symmetric and not is_transpose(a, b):
             raise ValueError("b is not a.T in the same memory; this plan is for symmetric products")
+        if out is not None and not out.flags.writeable:
+            raise ValueError("out is read-only")
         if out is None:
             out = np.empty((p.M, p.N), p.result.numpy)
         elif np.may_share_memory(out, a) or np.may_share_memory(out, b):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from falcon._backends import DEVICE
-from falcon._core.arrays import takes_over, to_array
+from falcon._core.arrays import takes_over, to_array, to_target
 from falcon._core.dtypes import native
 from falcon._core.options import Options, threads_of
 from falcon._numpy import original
@@ -37,6 +37,8 @@ def numpy_product(adapter: Adapter, a: Any, b: Any, out: Any, dtype: Any, option
             raise ValueError("matmul: an operand is a scalar; expected at least one axis")
         return NotImplemented
     a, b = plain("a", a), plain("b", b)
+    if out is not None and not hasattr(type(out), "__array_ufunc__"):
+        to_target(out)  # raises
     ordinary = all(type(x) is np.ndarray for x in (a, b)) and (
         out is None or type(out) in (np.ndarray, np.memmap)
     )

@@ -168,6 +168,9 @@ class GpuBackend:
                 raise ValueError(
                     "out overlaps an operand; falcon.gemm handles that, a plan does not"
                 )
+            if 0 in (p.M, p.N, p.K):
+                out[...] = 0
+                return out
             problem = operands.problem_of(p, left, right, target)
             if problem != p:
                 option = _without_limit(problem, plan.scheme, plan.option.operand)

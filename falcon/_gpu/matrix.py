@@ -79,7 +79,12 @@ class Memory:
 def span(
     pointer: int, shape: Sequence[int], strides: Sequence[int], itemsize: int
 ) -> tuple[int, int]:
-    """Return the first address of an array, and the one after its last; strides in elements."""
+    """Return the first address of an array, and the one after its last; strides in elements.
+
+    An empty array has no addresses.
+    """
+    if 0 in shape:
+        return pointer, pointer
     reach = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
     low, high = sum(x for x in reach if x < 0), sum(x for x in reach if x > 0)
     return pointer + low * itemsize, pointer + (high + 1) * itemsize

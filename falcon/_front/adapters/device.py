@@ -79,6 +79,8 @@ class Device:
 
     def array(self, name: str, x: Any) -> Any:
         refuse_packed(name, x)
+        if x is None:
+            raise TypeError(f"{name} is None; expected an array")
         return x
 
     def target(self, out: Any) -> Any:
