@@ -157,7 +157,7 @@ def cpu_extension() -> Extension:
         [str(CPU / TABLE.CYTHON), *(str(CPU / name) for name in TABLE.BASELINE)],
         include_dirs=[str(CPU / TABLE.INCLUDE_DIR)],
         extra_compile_args=[*TABLE.COMMON_FLAGS],
-        depends=[str(CPU / name) for name in TABLE.HEADERS],
+        depends=[str(CPU / name) for name in (*TABLE.HEADERS, *TABLE.CYTHON_PARTS)],
     )
 
 

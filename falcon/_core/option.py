@@ -20,7 +20,7 @@ class Option:
     fused_output: bool = False  # Combine H is done on chip: the products are not written to memory
     # How often A and B are combined and C is updated, because the problem is cut into chunks.
     again: tuple[int, int, int] = (1, 1, 1)
-    tiling: tuple[int, ...] = ()  # further parameters of the backend, private to it
+    tiling: Any = ()  # further parameters of the backend, private to it
     few_rows: bool = False  # A has few rows, and B is read once, without a copy of it in memory
     is_roomy: bool = False  # it uses more workspace than calls usually do, for fewer chunks
     # Predicted RMS error if the backend's rounding differs from what `Scheme.rms_growth` assumes.

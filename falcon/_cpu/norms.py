@@ -111,8 +111,7 @@ def _measured(x: Any, plan: Plan, axis: int, found: np.ndarray) -> tuple[np.ndar
         np.add(parts[0], parts[1], out=found)
     else:
         _core.norms(x, found, axis, plan.threads, isa())
-    kind = plan.problem.operand.left
-    return mended(x if kind.engine_view is None else x.view(kind.numpy), axis, found), even
+    return mended(x, axis, found), even
 
 
 def _parts(x: np.ndarray, plan: Plan, axis: int) -> np.ndarray:

@@ -94,6 +94,7 @@ HEADERS = tuple(x.relative_to(HERE).as_posix() for x in sorted(HERE.glob("src/*/
 HEADERS += ("src/falcon_cpu.h",)
 
 CYTHON = "_core.pyx"
+CYTHON_PARTS = ("_capi.pxd", "_given.pxi")
 
 
 def isas_for(machine: str | None = None) -> tuple[Isa, ...]:

@@ -78,7 +78,7 @@ class Call:
 
 def local_chunk(plan: Plan) -> Sizes:
     """Rows, columns and inner length of the part of every block that is multiplied at a time."""
-    return plan.option.tiling[3:6]  # type: ignore[return-value]
+    return plan.option.tiling[3:6]
 
 
 def copied_bytes(problem: Problem, copied: tuple[bool, bool, bool, bool]) -> list[int]:

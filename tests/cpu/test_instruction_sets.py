@@ -5,7 +5,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from .support import require_cpu
+from .support import gemm, require_cpu
 
 require_cpu()
 from falcon._core.dtypes import BY_ARITHMETIC, ENGINE, PAIRS  # noqa: E402
@@ -24,10 +24,7 @@ def ran(row, isa):
     exact = a.astype(int) @ b.astype(int)
     sums = np.int32 if np.issubdtype(left.numpy, np.integer) else np.float32
     c = np.zeros((70, 100), left.numpy if left.itemsize == 8 else sums)
-    operands = extension.engine_view(a, left), extension.engine_view(b, right)
-    kind = row.engine if row.arithmetic else None
-    product = extension.engine_view(c, left) if left.itemsize == 8 else c
-    profile = _core.gemm(*operands, product, isa=isa, kind=kind, profile=True)
+    profile = gemm(a, b, c, isa=isa, kind=row.engine, profile=True)
     np.testing.assert_array_equal(c, exact)
     return profile["kernel"]
 

@@ -7,6 +7,8 @@ pytest.importorskip("falcon._cpu._core")
 
 from falcon._cpu import _core
 
+from .support import gemm
+
 
 def test_a_scheme_that_is_unsound_is_refused_by_the_engine():
     """The engine checks every register and block index before it trusts a program."""
@@ -56,4 +58,4 @@ def test_scales_of_another_shape_are_refused():
     a = np.ones((8, 8))
     for scales in (np.ones(7), np.ones(8, np.float32), np.ones((8, 1)), np.ones(16)[::2]):
         with pytest.raises((ValueError, BufferError), match=r"scales must|contiguous"):
-            _core.gemm(a, a, a.copy(), row_scales=scales)
+            gemm(a, a, a.copy(), row_scales=scales)
