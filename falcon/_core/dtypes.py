@@ -227,6 +227,14 @@ BY_FLOAT = {row: _by_float(row) for row in (INT64, UINT64)}
 # Types that falcon's own kernels multiply in host memory, and those multiplied on GPUs.
 ENGINE = tuple(row for row in TABLE if row.engine is not None)
 CUDA = tuple(row for row in TABLE if row.cuda is not None)
+# The engine's names of all that its kernels multiply; the build reads them.
+ENGINE_NAMES = tuple(
+    dict.fromkeys(
+        row.engine
+        for row in (*TABLE, *PAIRS, *BY_ARITHMETIC.values(), *BY_FLOAT.values())
+        if row.engine is not None
+    )
+)
 
 # Rows by NumPy dtype and by name. Where long double is double, the first row stands for both.
 _KNOWN: dict[np.dtype | str, DType] = {row.name: row for row in reversed(TABLE)}

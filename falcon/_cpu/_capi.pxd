@@ -15,10 +15,6 @@ cdef extern from "falcon_cpu.h" nogil:
     ctypedef struct falcon_op:
         int op, dst, a, b
         double coef
-    enum: FALCON_OP_ADD
-    enum: FALCON_OP_SUB
-    enum: FALCON_OP_SCALE
-    enum: FALCON_OP_STORE
     ctypedef struct falcon_program:
         int n_in, n_out, n_temp, n_ops
         const falcon_op *ops

@@ -40,8 +40,7 @@ cdef class Workspace:
         raise TypeError("a Workspace holds no data worth pickling")
 
 
-OPERATIONS = {"add": FALCON_OP_ADD, "sub": FALCON_OP_SUB, "scale": FALCON_OP_SCALE,
-              "store": FALCON_OP_STORE}
+OPERATIONS = {name: i for i, name in enumerate(OPCODES)}
 
 
 cdef class Scheme:
