@@ -14,7 +14,6 @@ from libc.string cimport memset
 from falcon._cpu._capi cimport *
 
 from falcon._core.dtypes import of
-from falcon._cpu.sources import OPCODES
 
 DTYPES = tuple([falcon_dtype_name(i).decode() for i in range(FALCON_N_DTYPE)])
 ISA_NAMES = tuple([falcon_isa_name(i).decode() for i in range(FALCON_N_ISA)])

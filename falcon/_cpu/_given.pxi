@@ -2,6 +2,8 @@
 from cpython.buffer cimport PyBuffer_FillInfo
 from libc.stdlib cimport free, malloc
 
+from falcon._cpu.sources import OPCODES
+
 
 cdef class Workspace:
     """Aligned memory, huge pages where large; reusable by one call at a time."""
