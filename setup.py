@@ -14,6 +14,7 @@ If compiling fails, the installation succeeds all the same: the reason is record
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import platform
@@ -53,6 +54,15 @@ def load_table() -> ModuleType:
 TABLE = load_table()
 
 
+def engine_names() -> tuple[str, ...]:
+    """Return the element types of kernels: dtypes.py alone, for the same reason."""
+    package = ModuleType("falcon_core")
+    package.__path__ = [str(ROOT / CORE)]
+    sys.modules[package.__name__] = package
+    names: tuple[str, ...] = importlib.import_module("falcon_core.dtypes").ENGINE_NAMES
+    return names
+
+
 def _short(error: BaseException) -> str:
     """Return the first line of an error; of a command that failed, its name and status."""
     text = f"{type(error).__name__}: {error}".splitlines()[0]
@@ -83,19 +93,20 @@ class BuildOptional(build_ext):
             super().build_extension(extension)
             return
         flags = [*TABLE.COMMON_FLAGS]
-        include = [str(CPU / TABLE.INCLUDE_DIR)]
+        include = [str(CPU / TABLE.INCLUDE_DIR), self.build_temp]
+        built = [x for x in TABLE.isas_for(MACHINE) if self._knows(x.flags)]
+        for isa in {*TABLE.isas_for(MACHINE)} - {*built}:
+            print(f"falcon: no {isa.name} kernels: the compiler does not know their flags")
+        tables = TABLE.write_tables(Path(self.build_temp), engine_names(), tuple(built))
+        extension.include_dirs.append(self.build_temp)
+        extension.depends.append(str(tables))
         headers = [str(CPU / name) for name in TABLE.HEADERS]
         if OPENMP and self._knows(TABLE.OPENMP_FLAGS, "omp.h"):
             extension.extra_compile_args += TABLE.OPENMP_FLAGS
             extension.extra_link_args += TABLE.OPENMP_FLAGS
         running = []
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            for isa in TABLE.isas_for(MACHINE):
-                if not self._knows(isa.flags):
-                    print(f"falcon: no {isa.name} kernels: the compiler does not know their flags")
-                    continue
-                if isa.macro:
-                    extension.define_macros.append((isa.macro, "1"))
+            for isa in built:
                 running.append(
                     pool.submit(
                         self.compiler.compile,
@@ -157,7 +168,7 @@ def cpu_extension() -> Extension:
         [str(CPU / TABLE.CYTHON), *(str(CPU / name) for name in TABLE.BASELINE)],
         include_dirs=[str(CPU / TABLE.INCLUDE_DIR)],
         extra_compile_args=[*TABLE.COMMON_FLAGS],
-        depends=[str(CPU / name) for name in TABLE.HEADERS],
+        depends=[str(CPU / name) for name in (*TABLE.HEADERS, *TABLE.CYTHON_PARTS)],
     )
 
 

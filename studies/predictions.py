@@ -22,7 +22,7 @@ from falcon._core.model import seconds
 from falcon._core.options import thread_count
 from falcon._core.timing import Estimate, Side, interleave
 from falcon._cpu import _core
-from falcon._cpu.extension import engine_view, isa
+from falcon._cpu.extension import isa
 from falcon._cpu.pool import kept_bytes
 from falcon._cpu.programs import engine_scheme
 from falcon.decision.rates import rates as rates_for
@@ -47,16 +47,17 @@ class StageProfile:
 
     def __init__(self, a, b, scheme, threads):
         (M, K), N = a.shape, b.shape[1]
-        call = {"threads": threads, "isa": isa(), "scheme": engine_scheme(scheme)}
-        dtype = of(a.dtype)
-        blocking, nbytes = _core.plan(M, N, K, dtype.engine, limit=kept_bytes(), **call)
-        self.arrays = [engine_view(x, dtype) for x in (a, b, np.empty((M, N), a.dtype))]
-        self.call = {**call, "blocking": blocking, "workspace": _core.Workspace(nbytes)}
+        how = {"threads": threads, "isa": isa(), "scheme": engine_scheme(scheme)}
+        how |= {"limit": kept_bytes(), "is_blocked": True}
+        layout = _core.plan(M, N, K, of(a.dtype).engine, **how)
+        self.call = layout, a, b, np.empty((M, N), a.dtype)
+        self.workspace = _core.Workspace(layout.nbytes)
         self.runs = []
 
     def seconds(self, calls):
         """Return the seconds of the fastest of some calls, which is kept."""
-        found = [_core.gemm(*self.arrays, profile=True, **self.call) for _ in range(calls)]
+        how = {"workspace": self.workspace, "profile": True}
+        found = [_core.gemm(*self.call, **how) for _ in range(calls)]
         self.runs.append(min(found, key=lambda run: run["total"]))
         return max(self.runs[-1]["total"], 1e-9)
 

@@ -50,16 +50,16 @@ def stages(a, b, scheme=None, rounds=3):
 def _engine(a, b, scheme):
     from falcon._core.dtypes import of
     from falcon._cpu import _core
-    from falcon._cpu.extension import engine_view, isa
+    from falcon._cpu.extension import isa
     from falcon._cpu.pool import kept_bytes
     from falcon._cpu.programs import engine_scheme
 
-    kind, (M, K), N = of(a.dtype), a.shape, b.shape[1]
-    call = {"threads": 1, "isa": isa(), "scheme": engine_scheme(scheme)}
-    blocking, size = _core.plan(M, N, K, kind.engine, limit=kept_bytes(), **call)
-    arrays = [engine_view(x, kind) for x in (a, b, np.empty((M, N), a.dtype))]
-    call |= {"blocking": blocking, "workspace": _core.Workspace(size)}
-    found = _core.gemm(*arrays, profile=True, **call)
+    (M, K), N = a.shape, b.shape[1]
+    how = {"isa": isa(), "scheme": engine_scheme(scheme), "limit": kept_bytes()}
+    layout = _core.plan(M, N, K, of(a.dtype).engine, is_blocked=True, **how)
+    workspace = _core.Workspace(layout.nbytes)
+    c = np.empty((M, N), a.dtype)
+    found = _core.gemm(layout, a, b, c, workspace=workspace, profile=True)
     return {name: found[key] for key, name in STAGES.items()}
 
 

@@ -39,9 +39,6 @@ class DType:
     blas: str | None = None
     # The CPU engine's name for its kernels; of a complex type, for those of its parts.
     engine: str | None = None
-    # The dtype as which arrays are passed to the engine, where the buffer protocol does not know
-    # the type, or where it wraps like another type of the same size.
-    engine_view: np.dtype | None = None
     cuda: str | None = None  # its CUDA C++ type in memory; types with a name are multiplied on GPUs
     cublas: int | None = None  # its cudaDataType
     # CuPy's name for the cublasComputeType_t of products that are summed in this type.
@@ -194,14 +191,14 @@ FLOAT16 = DType(
 )  # fmt: skip
 BFLOAT16 = DType(
     "bfloat16", 2, 2.0**-8, sums=FLOAT32, wide=(FLOAT32,), module="ml_dtypes",
-    engine="bf16", engine_view=np.dtype(np.uint16), cuda="bfloat_t", cublas=14,
+    engine="bf16", cuda="bfloat_t", cublas=14,
 )  # fmt: skip
 INT32 = DType("int32", 4, 0.0, engine="i32")
 INT8 = DType("int8", 1, 0.0, wide=(INT32,), engine="i8")
-UINT32 = DType("uint32", 4, 0.0, is_unsigned=True, engine="i32", engine_view=np.dtype(np.int32))
+UINT32 = DType("uint32", 4, 0.0, is_unsigned=True, engine="i32")
 UINT8 = DType("uint8", 1, 0.0, is_unsigned=True, wide=(INT32, UINT32), engine="u8")
 INT64 = DType("int64", 8, 0.0, engine="i64")
-UINT64 = DType("uint64", 8, 0.0, is_unsigned=True, engine="i64", engine_view=np.dtype(np.int64))
+UINT64 = DType("uint64", 8, 0.0, is_unsigned=True, engine="i64")
 LONGDOUBLE = _long(np.longdouble)
 
 
@@ -224,7 +221,7 @@ TABLE = (
     INT32,
     INT64,
     UINT8,
-    DType("uint16", 2, 0.0, is_unsigned=True, engine="i16", engine_view=np.dtype(np.int16)),
+    DType("uint16", 2, 0.0, is_unsigned=True, engine="i16"),
     UINT32,
     UINT64,
     LONGDOUBLE,
@@ -240,6 +237,14 @@ BY_FLOAT = {row: _by_float(row) for row in (INT64, UINT64)}
 # Types that falcon's own kernels multiply in host memory, and those multiplied on GPUs.
 ENGINE = tuple(row for row in TABLE if row.engine is not None)
 CUDA = tuple(row for row in TABLE if row.cuda is not None)
+# The engine's names of all that its kernels multiply; the build reads them.
+ENGINE_NAMES = tuple(
+    dict.fromkeys(
+        row.engine
+        for row in (*TABLE, *PAIRS, *BY_ARITHMETIC.values(), *BY_FLOAT.values())
+        if row.engine is not None
+    )
+)
 
 # Rows by NumPy dtype and by name. Where long double is double, the first row stands for both.
 _KNOWN: dict[np.dtype | str, DType] = {row.name: row for row in reversed(TABLE)}

@@ -3,7 +3,7 @@
 ::
 
     backend.py    the contract of falcon._core.backend.Backend: plan, execute, measure
-    blocking.py   how the engine cuts a problem: passes, workspace, layout
+    blocking.py   layouts: how the engine cuts a problem, worked out once, when a call is planned
     extension.py  the compiled extension: whether it can be used, with which instruction set
     operands.py   arrays as the engine takes them; triangles and mirror images of C
     norms.py      norms of operands before a scheme of "auto" runs
@@ -12,7 +12,7 @@
     programs.py   Scheme -> the engine's operations and steps
     pool.py       workspaces that are kept between calls
     share.py      NumPy's and SciPy's OpenBLAS run on falcon's threads
-    _core.pyx     thin binding: check, take pointers, release the GIL, one C call
+    _core.pyx     thin binding: plan a layout; check, take pointers, release the GIL, one C call
     src/          C: engine (passes, threads), kernels (per type and instruction set), machine
     sources.py    what is compiled, with which flags, for which machines; who may use whose symbols
 """

@@ -1,18 +1,12 @@
 # _capi.pxd - src/falcon_cpu.h for Cython, an allocator and the checks of buffers.
-from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyObject_GetBuffer
+from cpython.buffer cimport (PyBUF_FORMAT, PyBUF_ND, PyBUF_STRIDES, PyBuffer_Release,
+                             PyObject_GetBuffer)
 from cpython.long cimport PyLong_AsUnsignedLongLongMask
 from libc.stdint cimport int64_t, uintptr_t
-from libc.string cimport strchr
 
 cdef extern from "falcon_cpu.h" nogil:
     enum: FALCON_N_ISA
     enum: FALCON_N_DTYPE
-    enum: FALCON_I8
-    enum: FALCON_U8
-    enum: FALCON_I64
-    enum: FALCON_I64_F64
-    enum: FALCON_U8I8
-    enum: FALCON_I8U8
     enum: FALCON_C_ELEM
     enum: FALCON_C_ACC
     ctypedef struct falcon_scalar:
@@ -22,10 +16,6 @@ cdef extern from "falcon_cpu.h" nogil:
         int op, dst, a, b
         double coef
     enum: FALCON_ACC
-    enum: FALCON_OP_ADD
-    enum: FALCON_OP_SUB
-    enum: FALCON_OP_SCALE
-    enum: FALCON_OP_STORE
     ctypedef struct falcon_program:
         int n_in, n_out, n_temp, n_ops
         const falcon_op *ops
@@ -44,6 +34,7 @@ cdef extern from "falcon_cpu.h" nogil:
         const char *name
         int isa, dtype, b_dtype, elem, sum, panel, acc, acc_dtype, exact, mr, nr, vlen, kr
         int k_grain, kc, rows_in_place, streams_rows
+        void (*write[2])()
         void (*write_parts)()
     ctypedef struct falcon_caches:
         ptrdiff_t l1d, l2, l3
@@ -90,6 +81,8 @@ cdef extern from "falcon_cpu.h" nogil:
     int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme,
                     const falcon_problem *prob, int threads, const falcon_blocking *blk,
                     void *workspace, falcon_profile *profile)
+    int falcon_form(const falcon_kernel *kern, const falcon_scheme *scheme,
+                    const falcon_problem *prob)
     int falcon_is_small(const falcon_problem *prob)
     int falcon_gemm_small(const falcon_kernel *kern, const falcon_problem *prob)
     size_t falcon_packed_b_size(const falcon_kernel *kern, const falcon_scheme *scheme,
@@ -128,49 +121,8 @@ cdef extern from *:
     #endif
         return p;
     }
-    /* Formats of buffers and the types that they mean; 'H' holds the bits of bfloat16. */
-    static const char fl_formats[] = "fdeHbBhiql";
-    static const int fl_types[] = {FALCON_F32, FALCON_F64, FALCON_F16, FALCON_BF16, FALCON_I8,
-                                   FALCON_U8, FALCON_I16, FALCON_I32, FALCON_I64, FALCON_I64};
     """
     void *fl_alloc(size_t bytes) nogil
-    const char *fl_formats
-    const int *fl_types
-
-
-cdef inline int dtype_of(const Py_buffer *v) except -1:
-    """The type (enum falcon_dtype) of a buffer's elements, of complex ones that of their parts."""
-    cdef const char *f = v.format
-    cdef const char *found = NULL
-    if f != NULL and v.ndim == 2:
-        # "<" is native too, all machines with kernels being little-endian: arrays read from files
-        # by other libraries have it.
-        if f[0] == b"@" or f[0] == b"=" or f[0] == b"<":
-            f += 1
-        if f[0] == b"Z":
-            f += 1
-        if f[0] != 0 and f[1] == 0:
-            found = strchr(fl_formats, f[0])
-    if found != NULL and (f[0] != b"l" or v.itemsize >= 8):
-        return fl_types[found - fl_formats]
-    raise ValueError("operands must be two-dimensional, of native float32, float64, float16, int8, "
-                     "uint8, int16, int32 or int64, or bfloat16 seen as uint16")
-
-
-cdef inline int parts_of(const Py_buffer *v) noexcept:
-    """2 for complex elements, else 1."""
-    return 2 if v.format != NULL and b"Z" in v.format[:2] else 1
-
-
-cdef inline int kind_of(int a, int b) except -1:
-    """The kernels (enum falcon_dtype) for an A and a B of these types."""
-    if a == b:
-        return a
-    if a == FALCON_U8 and b == FALCON_I8:
-        return FALCON_U8I8
-    if a == FALCON_I8 and b == FALCON_U8:
-        return FALCON_I8U8
-    raise ValueError("b does not fit a in dtype")
 
 
 cdef inline int scalar_into(falcon_scalar *to, x) except -1:
@@ -184,24 +136,27 @@ cdef inline int scalar_into(falcon_scalar *to, x) except -1:
     return 0
 
 
-cdef inline int scalars_into(falcon_problem *p, alpha, beta) except -1:
-    scalar_into(&p.alpha, alpha)
-    scalar_into(&p.beta, beta)
-    return 0
+cdef inline void *take_matrix(str name, x, int flags, Py_buffer *v, ptrdiff_t rows,
+                              ptrdiff_t columns, ptrdiff_t elem, int parts, ptrdiff_t *rs,
+                              ptrdiff_t *cs) except? NULL:
+    """Get the buffer of a matrix, whose elements of so many bytes have equal parts; its strides."""
+    PyObject_GetBuffer(x, v, PyBUF_STRIDES | flags)
+    if v.ndim != 2 or v.shape[0] != rows or v.shape[1] != columns or v.itemsize != elem:
+        shape = tuple([v.shape[i] for i in range(v.ndim)])
+        raise ValueError(f"{name} does not fit: {shape}, {v.itemsize} bytes an element; expected "
+                         f"{(rows, columns)}, {elem} bytes")
+    if (v.strides[0] % elem or v.strides[1] % elem
+            or <uintptr_t>v.buf % <size_t>(elem // parts)):
+        raise ValueError(f"{name} must be aligned, its strides multiples of the item size")
+    rs[0], cs[0] = v.strides[0] // elem, v.strides[1] // elem
+    return v.buf
 
 
-cdef inline bint multiplies(const falcon_kernel *k, int dtype) noexcept:
-    """Whether a kernel that is asked for by name takes elements of a type."""
-    return dtype == k.dtype or dtype == (FALCON_I64 if k.dtype == FALCON_I64_F64 else k.acc_dtype)
-
-
-cdef inline int strides_of(const Py_buffer *v, ptrdiff_t *rs, ptrdiff_t *cs) except -1:
-    if (v.strides[0] % v.itemsize or v.strides[1] % v.itemsize
-            or <uintptr_t>v.buf % <size_t>(v.itemsize // parts_of(v))):
-        raise ValueError("operands must be aligned, their strides multiples of the item size")
-    rs[0] = v.strides[0] // v.itemsize
-    cs[0] = v.strides[1] // v.itemsize
-    return 0
+cdef inline void release(Py_buffer *v, int count):
+    """Release buffers; one that was not got is all zeros."""
+    cdef int i
+    for i in range(count):
+        PyBuffer_Release(&v[i])
 
 
 cdef inline int scales_of(x, Py_buffer *v, ptrdiff_t lines, const double **out) except -1:
@@ -214,10 +169,6 @@ cdef inline int scales_of(x, Py_buffer *v, ptrdiff_t lines, const double **out) 
         raise ValueError(f"scales must be {lines} contiguous float64")
     out[0] = <const double *>v.buf
     return 0
-
-
-cdef inline tuple blocking_tuple(const falcon_blocking *b):
-    return (b.mb, b.nb, b.kb, b.kc, b.mt, b.nt, b.stream_pack, b.stream_c)
 
 
 cdef inline dict profile_dict(const falcon_profile *prof):

@@ -26,7 +26,15 @@ class Scheme:
         parts: int = 1,
     ) -> None: ...
 
+class Layout:
+    threads: int
+    scheme: Scheme | None
+    nbytes: int
+    blocking: tuple[int, ...]
+    chunks: tuple[int, int, int]
+
 class PackedB:
+    dtype: str
     isa: str
     scheme: Scheme | None
     nbytes: int
@@ -44,25 +52,22 @@ def kernel_info(dtype: str | None, isa: str | None = None) -> dict[str, Any]: ..
 def peak(
     dtype: str | None, threads: int = 1, isa: str | None = None, seconds: float = 0.2
 ) -> float: ...
-def plan(
-    M: int, N: int, K: int, dtype: str | None, **options: Any
-) -> tuple[tuple[int, ...], int]: ...
-def pack_b(b: Any, **options: Any) -> PackedB: ...
+def plan(M: int, N: int, K: int, dtype: str | None, **options: Any) -> Layout: ...
+def pack_b(layout: Layout, b: Any, column_scales: Any = None) -> PackedB: ...
 def gemm_batch(
+    layout: Layout,
     a: Any,
     b: Any,
     c: Any,
     shape: tuple[int, ...],
     steps: tuple[tuple[int, ...], ...],
     alpha: Any = 1.0,
-    threads: int = 1,
-    isa: str | None = None,
-    blocking: tuple[int, ...] | None = None,
     workspace: Any = None,
-    triangle: str | None = None,
     mirror: Any = None,
 ) -> None: ...
-def gemm(a: Any, b: Any, c: Any, *arguments: Any, **options: Any) -> Any: ...
+def gemm(
+    layout: Layout, a: Any, b: Any, c: Any, alpha: Any = 1.0, beta: Any = 0.0, **options: Any
+) -> Any: ...
 def norms(
     x: Any,
     sums: Any,

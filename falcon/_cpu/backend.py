@@ -22,10 +22,10 @@ from falcon._core.problem import Problem, has_few_rows
 from falcon._core.rates import Rates
 from falcon.schemes import M3, M4, ComplexScheme, Scheme
 
-from .extension import engine_view, has_kernel, isa, why_unavailable
+from .extension import has_kernel, isa, why_unavailable
 from .operands import (
     are_plain,
-    images,
+    image,
     is_aligned,
     load,
     needs_buffer,
@@ -37,7 +37,7 @@ try:
     from . import _core, blocking, pool, rounding, share
     from .measure import measure
     from .norms import norms_to_pack, scaling_of
-    from .programs import complex_scheme, engine_scheme
+    from .programs import complex_scheme
 except ImportError:  # `why_unavailable` says so
     _core = None  # type: ignore[assignment]
 
@@ -128,13 +128,12 @@ class CpuBackend:
     ) -> None:
         problem, scheme = plan.problem, plan.scheme
         left, right = problem.operand.left, problem.operand.right
-        is_split, kind = plan.option.arithmetic is not None, _kind(plan.operand)
+        is_split, layout = plan.option.arithmetic is not None, plan.option.tiling
         is_tiny = c is None and plan.option.workspace == 0 and scheme is None and not is_split
         is_tiny = is_tiny and mirror is None and not problem.symmetric
         if is_tiny and isinstance(b, np.ndarray) and are_plain(a, b, out):
             # A call of microseconds: what follows would take as long as the product.
-            operands = engine_view(a, left), engine_view(b, right), engine_view(out, problem.result)
-            _core.gemm(*operands, _scalar(alpha, left), threads=plan.threads, isa=isa())
+            _core.gemm(layout, a, b, out, _scalar(alpha, left))
             return
         if plan.threads > 1 and perf_counter() > share.next_look:
             share.look()
@@ -144,11 +143,10 @@ class CpuBackend:
         buffered = needs_buffer(problem, scheme, plan.option.splits) or not is_aligned(out)
         target = np.empty((problem.M, problem.N), problem.result.numpy) if buffered else out
         numbers = _scalar(alpha, left), _scalar(0 if c is None else beta, left)
-        view = engine_view(target, problem.result)
-        copies = images(problem, target, None if buffered else mirror)
-        engine = engine_scheme(scheme) if packed is None else packed.scheme
-        tiling, nbytes = plan.option.tiling[:-1], plan.option.tiling[-1]
+        nbytes = layout.nbytes
         workspace = pool.shared().take(nbytes)
+        how: dict[str, Any] = {"workspace": workspace}
+        how["mirror"] = image(problem, target, None if buffered else mirror)
         try:
             scaling = scaling_of(
                 plan, a, b if source is None else source, workspace, nbytes, (c, *numbers)
@@ -156,36 +154,22 @@ class CpuBackend:
             is_finite = None
             if scaling is not None:
                 load(c, target, problem)
+                may_fail = layout.scheme is not None and plan.options.check != "none"
                 is_finite = _core.gemm(
-                    a,
-                    source,
-                    view,
-                    *numbers,
+                    *(layout, a, source, target, *numbers),
                     row_scales=scaling.rows,
                     column_scales=scaling.columns,
                     packed=packed,
-                    threads=plan.threads,
-                    isa=isa() if packed is None else packed.isa,
-                    scheme=engine,
-                    blocking=tiling,
-                    workspace=workspace,
-                    report=is_split or (engine is not None and plan.options.check != "none"),
-                    kind=kind,
-                    **copies,
+                    report=is_split or may_fail,
+                    **how,
                 )
             if scaling is None or is_finite is False:
                 # Norms that cannot be measured, NaN or Inf in the input, a sum that overflowed:
                 # return what the classical algorithm returns.
                 again = b.source_to_redo(scaling is None) if isinstance(b, PackedOperand) else b
                 load(c, target, problem)
-                # The blocking is that for `nbytes`, even if the pool had a larger workspace, so
-                # that the result does not depend on earlier calls.
-                how = {"threads": plan.threads, "isa": isa(), "limit": max(nbytes, 1)}
-                four = (
-                    engine_scheme(complex_scheme(M4, None)) if problem.operand.is_complex else None
-                )
-                how |= {"workspace": workspace, "scheme": four, **copies}
-                _core.gemm(a, readable(again, right), view, *numbers, **how)
+                classical = blocking.to_redo(problem, nbytes, buffered)
+                _core.gemm(classical, a, readable(again, right), target, *numbers, **how)
         finally:
             pool.shared().give(workspace, nbytes)
         if buffered:
@@ -204,29 +188,24 @@ class CpuBackend:
         ):
             return False
         first = (0,) * (out.ndim - 2)
-        left, right, target = (engine_view(x[first], y) for x, y in zip(arrays, kinds, strict=True))
-        nbytes = plan.option.tiling[-1]
-        workspace = pool.shared().take(nbytes)
+        layout = plan.option.tiling
+        workspace = pool.shared().take(layout.nbytes)
         try:
             _core.gemm_batch(
-                *(left, right, target, out.shape[:-2]),
+                *(layout, a[first], b[first], out[first], out.shape[:-2]),
                 tuple(x.strides[:-2] for x in arrays),
                 _scalar(alpha, p.operand),
-                threads=plan.threads,
-                isa=isa(),
-                blocking=plan.option.tiling[:-1],
                 workspace=workspace,
-                **images(p, target, None),
+                mirror=image(p, out[first], None),
             )
         finally:
-            pool.shared().give(workspace, nbytes)
+            pool.shared().give(workspace, layout.nbytes)
         return True
 
     def pack(self, b: np.ndarray, plan: Plan) -> Any:
         """Combine B, or lay it out for the classical kernel."""
-        operand = plan.operand
-        how = {"scheme": engine_scheme(plan.scheme), "threads": plan.threads, "isa": isa()}
-        return _core.pack_b(readable(b, operand.right), kind=_kind(operand), **how)
+        layout = blocking.to_pack(plan.problem, plan.scheme, plan.option.operand)
+        return _core.pack_b(layout, readable(b, plan.problem.operand.right))
 
     def column_norms(self, b: np.ndarray, plan: Plan) -> np.ndarray:
         """Return the squared 2-norms of the columns of `b`; NaN: they are too uneven."""
@@ -302,11 +281,6 @@ def _scalar(x: Any, operand: DType) -> Any:
     if operand.is_exact:
         return (int(x) + 2**63) % 2**64 - 2**63
     return complex(x) if operand.is_complex else float(x)
-
-
-def _kind(operand: DType) -> str | None:
-    """Return the engine's name for kernels of another arithmetic than the operands' own."""
-    return None if operand.arithmetic is None else operand.engine
 
 
 def _complex_forms(scheme: Scheme | ComplexScheme | None) -> tuple[ComplexScheme, ...]:

@@ -1,19 +1,21 @@
-"""How the engine cuts a problem: the blocking, passes and workspace of an option."""
+"""Layouts: how the engine cuts a problem, its passes and workspace."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from falcon._core.dtypes import DType
 from falcon._core.plan import Option
 from falcon._core.problem import Problem, has_few_rows
+from falcon.schemes import M4
 
 from . import _core, pool
 from .extension import isa
 from .operands import extra_bytes, needs_buffer, triangle
 from .pool import largest_bytes, roomy_bytes
-from .programs import engine_scheme
+from .programs import complex_scheme, engine_scheme
 from .rounding import rounded_growth
 
 # Bytes for which passes are cut where the machine must not matter.
@@ -36,23 +38,16 @@ def option(
     kernels = isa() if packed is None else packed.isa
     row, splits = operand or problem.operand, 1 if operand is None else operand.parts
     extra = extra_bytes(problem, scheme, row)
-    a_by_columns, b_by_rows, c_by_columns = problem.layout
-    tiling, nbytes = _core.plan(
-        problem.M,
-        problem.N,
-        problem.K,
+    layout = _layout(
+        problem,
         row.engine,
         isa=kernels,
         scheme=engine_scheme(scheme) if packed is None else packed.scheme,
-        threads=problem.threads,
         limit=_room(problem, limit, extra),
         packed=packed,
-        triangle=triangle(problem),
-        a_by_columns=a_by_columns,
-        b_by_rows=b_by_rows,
-        c_by_columns=c_by_columns and not needs_buffer(problem, scheme, splits),
-        c_wide=problem.is_wide,
+        is_buffered=needs_buffer(problem, scheme, splits),
     )
+    _, b_by_rows, c_by_columns = problem.layout
     few_rows = (
         scheme is None
         and _reads_b_once(problem, row)
@@ -62,20 +57,67 @@ def option(
     )
     # A is combined again for every pass over N if there are several over M; B never is, because
     # passes over M are the innermost ones.
-    rows, columns, inner = tiling[:3]
+    rows, columns, inner = layout.chunks
     again = -(-problem.N // max(columns, 1)) if rows < problem.M else 1
     growth = None if problem.is_wide else rounded_growth(row, scheme, kernels)
     return Option(
         "cpu",
         scheme,
         (rows, columns, inner),
-        nbytes + extra,
+        layout.nbytes + extra,
         operand=operand,
         fused_output=True,
         again=(again, 1, -(-problem.K // max(inner, 1))),
-        tiling=(*tiling, nbytes),
+        tiling=layout,
         few_rows=few_rows,
         rounded_growth=growth,
+    )
+
+
+@lru_cache(maxsize=256)
+def to_redo(problem: Problem, nbytes: int, is_buffered: bool) -> _core.Layout:
+    """Return the layout of the classical product, by the operands' own kernels, in that room.
+
+    Of the room, not of a larger workspace that the pool had: the result must not depend on earlier
+    calls.
+    """
+    scheme = complex_scheme(M4, None) if problem.operand.is_complex else None
+    return _layout(
+        problem,
+        problem.operand.engine,
+        isa=isa(),
+        scheme=engine_scheme(scheme),
+        limit=max(nbytes, 1),
+        is_buffered=is_buffered,
+    )
+
+
+def to_pack(problem: Problem, scheme: Any, operand: DType | None) -> _core.Layout:
+    """Return the layout by which B is packed: that of products with as many rows as columns."""
+    return _core.plan(
+        *(problem.N, problem.N, problem.K),
+        problem.operand.right.engine if operand is None else operand.engine,
+        isa=isa(),
+        scheme=engine_scheme(scheme),
+        threads=problem.threads,
+        is_packed=True,
+    )
+
+
+def _layout(
+    problem: Problem, engine: str | None, *, is_buffered: bool, **options: Any
+) -> _core.Layout:
+    """Work out how kernels for a type multiply the problem; C may be a buffer, by rows."""
+    a_by_columns, b_by_rows, c_by_columns = problem.layout
+    return _core.plan(
+        *(problem.M, problem.N, problem.K, engine),
+        threads=problem.threads,
+        triangle=triangle(problem),
+        a_by_columns=a_by_columns,
+        b_by_rows=b_by_rows,
+        c_by_columns=c_by_columns and not is_buffered,
+        c_wide=problem.is_wide,
+        **options,
     )
 
 

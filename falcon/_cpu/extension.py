@@ -8,8 +8,6 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-import numpy as np
-
 from falcon._core.dtypes import DType
 from falcon._core.options import forced_isa, forced_threading
 
@@ -101,11 +99,6 @@ def missing() -> dict[str, str]:
     runs, refused = _core.supported_isas(), _core.refused_isas()
     lacking = "the CPU lacks it, or the compiler did"
     return {x.name: refused.get(x.name, lacking) for x in isas_for() if x.name not in runs}
-
-
-def engine_view(x: np.ndarray, dtype: DType) -> np.ndarray:
-    """Return an array of `dtype` as the engine takes it."""
-    return x if dtype.engine_view is None else x.view(dtype.engine_view)
 
 
 @cache

@@ -75,7 +75,7 @@ def _measure(plan: Plan, x: Any, axis: int, squares: np.ndarray) -> float:
         share = _smaller_component(components)
     else:
         _core.norms(x, squares, axis, plan.threads, isa())
-    remeasure(x if kind.engine_view is None else x.view(kind.numpy), axis, squares)
+    remeasure(x, axis, squares)
     return share
 
 

@@ -12,18 +12,14 @@ from falcon._core.problem import Problem
 from falcon._core.symmetric import copy_triangle
 from falcon.schemes import Scheme
 
-from .extension import engine_view
-
 # Bits of `numpy.ndarray.flags.num`: aligned; that, or contiguous in either order.
 _ALIGNED, _PLAIN = 0x100, 0x103
 
 
 def readable(x: np.ndarray, dtype: DType) -> np.ndarray:
-    """Return an operand as the engine takes it: a view, or a converted copy."""
+    """Return an operand as the engine takes it: itself, or a converted copy."""
     kind = dtype.numpy
-    return engine_view(
-        x if x.dtype == kind and is_aligned(x) else np.array(x, kind, order="C"), dtype
-    )
+    return x if x.dtype == kind and is_aligned(x) else np.array(x, kind, order="C")
 
 
 def is_aligned(x: np.ndarray) -> bool:
@@ -59,11 +55,9 @@ def triangle(problem: Problem) -> str | None:
     return {"": None, "full": "lower"}.get(problem.symmetric, problem.symmetric)
 
 
-def images(problem: Problem, target: np.ndarray, mirror: np.ndarray | None) -> dict[str, Any]:
-    """Return the engine's arguments for triangles and mirror images of C."""
-    whole = target.T if problem.symmetric == "full" else mirror
-    image = None if whole is None else engine_view(whole, problem.result)
-    return {"triangle": triangle(problem), "mirror": image}
+def image(problem: Problem, target: np.ndarray, mirror: np.ndarray | None) -> np.ndarray | None:
+    """Return where the engine copies what it writes to C."""
+    return target.T if problem.symmetric == "full" else mirror
 
 
 def needs_buffer(problem: Problem, scheme: Scheme | None, splits: int) -> bool:

@@ -25,39 +25,76 @@ AVX2 = ("-mavx2", "-mfma", "-mf16c")
 AVX512 = ("-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl", "-mfma")
 
 
+BYTES = ("i8", "u8", "u8i8", "i8u8")
+ALL = ("f32", "f64", "f16", "bf16", *BYTES, "i16", "i32", "i64", "i64f64")
+
+
 class Isa(NamedTuple):
-    """One instruction set: the machines it is for (empty: all), its flags, its further files."""
+    """One instruction set and its kernels.
+
+    A type runs on the instruction set of the highest rank that has a kernel for it.
+    """
 
     name: str
-    machines: tuple[str, ...] = ()
+    rank: int
+    types: tuple[str, ...]  # that it has kernels for: `DType.engine`
+    machines: tuple[str, ...] = ()  # that it is for; empty: all
     flags: tuple[str, ...] = ()
-    more: tuple[str, ...] = ()
+    more: tuple[str, ...] = ()  # further files
 
     @property
     def sources(self) -> tuple[str, ...]:
         """Its C files."""
         return tuple(f"src/kernels/{name}.c" for name in (self.name, *self.more))
 
-    @property
-    def macro(self) -> str | None:
-        """What says that it was built in; the portable one always is."""
-        return f"FALCON_HAVE_{self.name.upper()}" if self.machines else None
 
-
+TILES = "-mamx-tile"
 ISAS = (
-    Isa("generic"),
-    Isa("neon", ARM64),
-    Isa("neon_dot", ARM64, ("-march=armv8.2-a+dotprod",)),
-    Isa("neon_i8mm", ARM64, ("-march=armv8.2-a+i8mm",)),
-    Isa("neon_bf16", ARM64, ("-march=armv8.2-a+bf16",)),
-    Isa("avx2", X86, AVX2),
-    Isa("avx_vnni", X86, (*AVX2, "-mavxvnni")),
-    Isa("avx512", X86, AVX512),
-    Isa("avx512_vnni", X86, (*AVX512, "-mavx512vnni")),
-    Isa("avx512_bf16", X86, (*AVX512, "-mavx512bf16")),
-    Isa("amx_int8", X86, (*AVX512, "-mavx512vnni", "-mamx-tile", "-mamx-int8")),
-    Isa("amx_bf16", X86, (*AVX512, "-mavx512bf16", "-mamx-tile", "-mamx-bf16"), ("amx_split",)),
+    Isa("generic", 0, ALL),
+    Isa("neon", 10, ALL, ARM64),
+    Isa("neon_dot", 20, BYTES, ARM64, ("-march=armv8.2-a+dotprod",)),
+    Isa("neon_i8mm", 30, BYTES, ARM64, ("-march=armv8.2-a+i8mm",)),
+    Isa("neon_bf16", 40, ("bf16",), ARM64, ("-march=armv8.2-a+bf16",)),
+    Isa("avx2", 50, ALL, X86, AVX2),
+    Isa("avx_vnni", 60, (*BYTES, "i16"), X86, (*AVX2, "-mavxvnni")),
+    Isa("avx512", 70, ALL, X86, AVX512),
+    Isa("avx512_vnni", 80, (*BYTES, "i16"), X86, (*AVX512, "-mavx512vnni")),
+    Isa("avx512_bf16", 90, ("bf16",), X86, (*AVX512, "-mavx512bf16")),
+    Isa("amx_int8", 100, BYTES, X86, (*AVX512, "-mavx512vnni", TILES, "-mamx-int8")),
+    Isa(
+        *("amx_bf16", 110, ("bf16", "f32x6", "f32x3"), X86),
+        (*AVX512, "-mavx512bf16", TILES, "-mamx-bf16"),
+        ("amx_split",),
+    ),
 )
+#: The operations of a scheme's programs; codegen's `Op` and its STORE have these names.
+OPCODES = ("add", "sub", "scale", "store")
+TABLES = "falcon_tables.h"
+
+
+def write_tables(folder: Path, types: tuple[str, ...], built: tuple[Isa, ...]) -> Path:
+    """Write the C header of the tables; a file that has the same text stays as it is.
+
+    `types`: the engine's names in `falcon/_core/dtypes.py`.
+    `built`: the instruction sets whose kernels are linked.
+    """
+    isas = [x.name for x in sorted(ISAS, key=lambda x: x.rank)]
+    lines = ["/* Written by sources.py, from its tables and that of falcon/_core/dtypes.py. */"]
+    for name, words in (("isa", isas), ("dtype", types), ("opcode", OPCODES)):
+        prefix = "OP_" if name == "opcode" else ""
+        members = ", ".join(f"FALCON_{prefix}{x.upper()}" for x in words)
+        lines.append(f"enum falcon_{name} {{ {members}, FALCON_N_{name.upper()} }};")
+        quoted = ", ".join(f'"{x}"' for x in words)
+        lines.append(f"#define FALCON_{name.upper()}_NAMES {{ {quoted} }}")
+    kernels = [(x.name, dtype) for x in built for dtype in x.types]
+    entries = " ".join(f"X({x.upper()}, {y.upper()}, {x}, {y})" for x, y in kernels)
+    lines.append(f"#define FALCON_KERNELS(X) {entries}")
+    text, path = "\n".join(lines) + "\n", folder / TABLES
+    folder.mkdir(parents=True, exist_ok=True)
+    if not path.exists() or path.read_text(encoding="ascii") != text:
+        path.write_text(text, encoding="ascii")
+    return path
+
 
 #: The other C files, on floors: a file may use the symbols of files on lower floors, kernels use
 #: none. A test checks the object files.
@@ -94,6 +131,7 @@ HEADERS = tuple(x.relative_to(HERE).as_posix() for x in sorted(HERE.glob("src/*/
 HEADERS += ("src/falcon_cpu.h",)
 
 CYTHON = "_core.pyx"
+CYTHON_PARTS = ("_capi.pxd", "_given.pxi")
 
 
 def isas_for(machine: str | None = None) -> tuple[Isa, ...]:

@@ -292,9 +292,7 @@ def _option(
     return Option("gpu", scheme, chunks, layout.nbytes, **about)
 
 
-def _growth(
-    problem: Problem, scheme: Scheme | None, layout: Layout, inner: int
-) -> float | None:
+def _growth(problem: Problem, scheme: Scheme | None, layout: Layout, inner: int) -> float | None:
     """Return the growth by the rounding of splits and of sums of 16 bits; None: as in float32."""
     how, scheme_to_run = layout.operand.arithmetic, layout.scheme
     assert scheme_to_run is not None  # for type checkers

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from falcon._core.dtypes import ENGINE_NAMES
+
 from .support import ROOT, SOURCES
 from .test_c_driver import (
     BLOCKS,
@@ -61,7 +63,8 @@ _NAMES = {
 def libraries(folder):
     """Compile the kernels; return the path of each kind."""
     require_compiler()
-    flags = ["-std=gnu11", "-Wno-psabi", "-fPIC", "-I", SOURCES / "src"]
+    flags = ["-std=gnu11", "-Wno-psabi", "-fPIC", "-I", SOURCES / "src", "-I", folder]
+    table().write_tables(folder, ENGINE_NAMES, table().isas_for())
     parts = {"emulated": {EMULATED: ["-Og"]}, "blocks": {BLOCKS: ["-Og"]}}
     real = [x for x in table().isas_for() if x.name in KERNELS.values()]
     if real and platform.system() == "Linux":
@@ -110,8 +113,8 @@ def put(path, kind="emulated"):
         kernel = ctypes.c_char.in_dll(loaded, _NAMES[kind].format(dtype, isa))
         _core.put_kernel(isa, dtype, ctypes.addressof(kernel))
     for dtype, isa in _SPLIT.items() if KINDS[kind] is KERNELS else ():
-        stem = "amx_bf16" if kind == "trapped" else "emulated_"
-        kernel = ctypes.c_char.in_dll(loaded, f"falcon_kernel_{stem}{dtype[3:]}_f32")
+        name = f"amx_bf16_{dtype}" if kind == "trapped" else f"emulated_{dtype[3:]}_f32"
+        kernel = ctypes.c_char.in_dll(loaded, f"falcon_kernel_{name}")
         _core.put_kernel(isa, dtype, ctypes.addressof(kernel))
     return loaded
 

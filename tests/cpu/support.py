@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from falcon._cpu.backend import CpuBackend
+from falcon._core.dtypes import both, of
+from falcon._cpu.backend import CpuBackend, _core
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "falcon" / "_cpu"
@@ -124,6 +125,44 @@ class Operand:
         )
         view[...] = 1
         return bool((self.memory.bytes[owned == 0] == 0xFF).all())
+
+
+# What the binding's gemm takes; all else is for plan.
+_OF_CALLS = "workspace", "profile", "report", "row_scales", "column_scales", "mirror", "conjugate"
+
+
+def kind_of(a, b):
+    """The engine's name of the types of two arrays."""
+    return both(of(a.dtype), of(b.dtype)).engine
+
+
+def layout(a, b, c, kind=None, **options):
+    """What the binding plans for a product of these arrays as they lie, by kernels of a kind."""
+    (M, K), N = a.shape, b.shape[1]
+    by_rows, by_columns = ([x.strides[i] == x.itemsize for x in (a, b, c)] for i in (1, 0))
+    return _core.plan(
+        *(M, N, K, kind or kind_of(a, b)),
+        a_by_columns=by_columns[0],
+        b_by_rows=by_rows[1],
+        c_by_columns=by_columns[2] and not by_rows[2],
+        c_wide=c.itemsize != a.itemsize or a.dtype != b.dtype,
+        **options,
+    )
+
+
+def gemm(a, b, c, alpha=1.0, beta=0.0, *, packed=None, **options):
+    """Multiply through the binding, by `packed` in place of b if that is given."""
+    call = {name: options.pop(name) for name in _OF_CALLS if name in options}
+    planned = layout(a, b, c, packed=packed, is_blocked=call.get("profile", False), **options)
+    right = b if packed is None else None
+    return _core.gemm(planned, a, right, c, alpha, beta, packed=packed, **call)
+
+
+def pack(b, kind=None, column_scales=None, **options):
+    """Pack B through the binding."""
+    K, N = b.shape
+    planned = _core.plan(N, N, K, kind or kind_of(b, b), is_packed=True, **options)
+    return _core.pack_b(planned, b, column_scales)
 
 
 def whole(rng, shape, largest=4):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from . import emulated
-from .support import require_cpu, same_bits
+from .support import kind_of, pack, require_cpu, same_bits
 from .test_amx import TYPES
 from .test_amx import product as multiplied
 
@@ -29,7 +29,8 @@ def blocks(emulated_libraries):
 
 
 def product(a, b, isa, **options):
-    return multiplied(a, b, "bf16" if a.dtype == np.uint16 else "i8", isa, **options)
+    kind = "bf16" if a.dtype == np.uint16 else kind_of(a, b)
+    return multiplied(a, b, kind, isa, **options)
 
 
 def bits(x):
@@ -115,5 +116,5 @@ def test_every_small_size(blocks, dtype):
             x, y = a.astype(np.int64), b.astype(np.int64)
         np.testing.assert_array_equal(product(a, b, blocks), x @ y)
         if K in (7, 16):
-            packed = _core.pack_b(b, isa=blocks)
-            np.testing.assert_array_equal(product(a, None, blocks, packed=packed), x @ y)
+            packed = pack(b, dtype if dtype == "bf16" else None, isa=blocks)
+            np.testing.assert_array_equal(product(a, b, blocks, packed=packed), x @ y)

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from falcon._core.dtypes import ENGINE_NAMES
+
 from .support import SOURCES
 
 DRIVER = Path(__file__).parent / "c" / "test_cpu.c"
@@ -42,9 +44,10 @@ def build(folder, compiler, flags, machine, portable=None, emulation=EMULATION):
     """
     t = table()
     basic = [compiler, *flags, "-std=gnu11", "-Wall", "-Wextra", "-Werror"]
-    basic += ["-I", str(SOURCES / t.INCLUDE_DIR), "-I", str(DRIVER.parent)]
-    macros = [f"-D{x.macro}" for x in t.isas_for(machine) if x.macro]
-    own_flags = dict.fromkeys((DRIVER, *(SOURCES / x for x in t.BASELINE)), macros)
+    t.write_tables(folder, ENGINE_NAMES, t.isas_for(machine))
+    for x in (SOURCES / t.INCLUDE_DIR, DRIVER.parent, folder):
+        basic += ["-I", str(x)]
+    own_flags = dict.fromkeys((DRIVER, *(SOURCES / x for x in t.BASELINE)), ())
     own_flags |= dict.fromkeys((EMULATED, BLOCKS), emulation)
     for isa in t.isas_for(machine):
         for source in isa.sources:

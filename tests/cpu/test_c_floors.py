@@ -9,6 +9,8 @@ import subprocess
 
 import pytest
 
+from falcon._core.dtypes import ENGINE_NAMES
+
 from .support import SOURCES
 from .test_c_driver import COMPILER, require_compiler, table
 
@@ -25,11 +27,12 @@ def objects(tmp_path_factory):
     here = t.isas_for(platform.machine())
     flags = dict.fromkeys(t.BASELINE, t.OPENMP_FLAGS)
     flags |= {source: isa.flags for isa in here for source in isa.sources}
-    macros = [f"-D{x.macro}" for x in t.isas_for(platform.machine()) if x.macro]
+    t.write_tables(folder, ENGINE_NAMES, here)
     found = {}
     for source, some in flags.items():
         out = folder / source.replace("/", "-").replace(".c", ".o")
-        command = [COMPILER, "-O0", "-std=gnu11", *some, *macros, "-c", SOURCES / source, "-o", out]
+        command = [COMPILER, "-O0", "-std=gnu11", "-I", folder, *some]
+        command += ["-c", SOURCES / source, "-o", out]
         subprocess.run(command, check=True, timeout=120)
         words = subprocess.run([SYMBOLS, "-P", out], capture_output=True, text=True, check=True)
         symbols = [x.split()[:2] for x in words.stdout.splitlines()]

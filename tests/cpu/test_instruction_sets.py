@@ -5,11 +5,14 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from .support import require_cpu
+from .support import gemm, require_cpu
 
 require_cpu()
-from falcon._core.dtypes import BY_ARITHMETIC, ENGINE, PAIRS  # noqa: E402
-from falcon._cpu import _core, backend, extension  # noqa: E402  (absent where the extension is)
+from falcon.codegen.c_program import STORE  # noqa: E402
+
+from falcon._core.dtypes import BY_ARITHMETIC, ENGINE, ENGINE_NAMES, PAIRS  # noqa: E402
+from falcon._cpu import _core, backend, extension, sources  # noqa: E402  (absent where the extension is)
+from falcon.codegen.program import Op  # noqa: E402
 
 OWN = [x for x in ENGINE if not x.is_complex and find_spec(x.module)]  # ml_dtypes may be absent
 ROWS = (*OWN, *PAIRS, *BY_ARITHMETIC.values())
@@ -24,10 +27,7 @@ def ran(row, isa):
     exact = a.astype(int) @ b.astype(int)
     sums = np.int32 if np.issubdtype(left.numpy, np.integer) else np.float32
     c = np.zeros((70, 100), left.numpy if left.itemsize == 8 else sums)
-    operands = extension.engine_view(a, left), extension.engine_view(b, right)
-    kind = row.engine if row.arithmetic else None
-    product = extension.engine_view(c, left) if left.itemsize == 8 else c
-    profile = _core.gemm(*operands, product, isa=isa, kind=kind, profile=True)
+    profile = gemm(a, b, c, isa=isa, kind=row.engine, profile=True)
     np.testing.assert_array_equal(c, exact)
     return profile["kernel"]
 
@@ -50,6 +50,25 @@ def test_the_kernels_of_an_instruction_set_run(isa):
     expected = own_kernels(isa)
     assert expected
     assert {row: ran(row, isa) for row in expected} == expected
+
+
+def test_every_type_has_a_kernel_and_every_kernel_a_type():
+    """The tables from which the build makes the engine's, each type with kernels somewhere."""
+    assert {x for isa in sources.ISAS for x in isa.types} == {*_core.DTYPES} == {*ENGINE_NAMES}
+    assert tuple(x.name for x in sorted(sources.ISAS, key=lambda x: x.rank)) == _core.ISA_NAMES
+    assert len({x.rank for x in sources.ISAS}) == len(sources.ISAS)
+    assert {*sources.OPCODES} == {STORE, *(x.value for x in Op)}
+    for isa in sources.isas_for():
+        if isa.name in _core.supported_isas():
+            own = {x for x in _core.DTYPES if info(x, isa.name) == isa.name}
+            assert own == {*isa.types}
+
+
+def info(dtype, isa):
+    try:
+        return _core.kernel_info(dtype, isa)["isa"]
+    except ValueError:  # float32 by parts, without AMX
+        return None
 
 
 def test_the_reported_kernels_run():

@@ -16,6 +16,8 @@ from .support import (
     WRITABLE,
     Guarded,
     Operand,
+    gemm,
+    layout,
     require_cpu,
     run_script,
     same_bits,
@@ -59,13 +61,9 @@ def check_case(isa, name, shape, rng, *, engine):
     before = x.copy(), y.copy()
     options = {"threads": int(rng.integers(1, 4)), "isa": isa}
     if engine:
-        old = c.array.copy()
-        profile = _core.gemm(x, y, c.array, alpha, beta, profile=True, **options)
-        c.array[...] = old
-        need = profile["workspace"]
-        if need:
-            options |= {"workspace": Guarded(need).bytes, "profile": True}
-    _core.gemm(x, y, c.array, alpha, beta, **options)
+        need = layout(x, y, c.array, is_blocked=True, **options).nbytes
+        options |= {"workspace": Guarded(max(need, 64)).bytes, "profile": True}
+    gemm(x, y, c.array, alpha, beta, **options)
     case = f"{isa} {name} M, N, K = {shape}, {kinds}, alpha {alpha}, beta {beta}, {options.keys()}"
     np.testing.assert_array_equal(c.array, np.broadcast_to(expected, (M, N)), err_msg=case)
     assert c.gaps_untouched(), case
@@ -98,7 +96,7 @@ def test_alpha_zero_never_reads_a_or_b(isa, name, shape):
         c.array[...] = 3 if beta else np.nan
         a.memory.forbid()
         b.memory.forbid()
-        _core.gemm(a.array, b.array, c.array, 0.0, beta, isa=isa)
+        gemm(a.array, b.array, c.array, 0.0, beta, isa=isa)
         a.memory.allow()
         b.memory.allow()
         np.testing.assert_array_equal(c.array, np.full((M, N), 3.0 * beta))
@@ -112,7 +110,7 @@ def ratio(isa, a, b, c, alpha, beta, threads):
     exact = wide(dtype.type(alpha)) * (x @ y) + wide(dtype.type(beta)) * z
     scale = abs(alpha) * (abs(x) @ abs(y)) + abs(beta * z)
     got = c.copy()
-    _core.gemm(a, b, got, alpha, beta, isa=isa, threads=threads)
+    gemm(a, b, got, alpha, beta, isa=isa, threads=threads)
     lost, allowed = abs(got - exact), scale * (np.finfo(dtype).eps / 2)
     assert (lost[allowed == 0] == 0).all()
     return float((lost[allowed > 0] / allowed[allowed > 0]).max(initial=0))
@@ -145,11 +143,11 @@ def test_subnormals_infinities_and_signed_zeros(isa, name):
         M, N, K = shape
         a, b, c = np.zeros((M, K), dtype), np.ones((K, N), dtype), np.empty((M, N), dtype)
         a[:, 0] = tiny
-        _core.gemm(a, b, c, isa=isa)
+        gemm(a, b, c, isa=isa)
         assert (c == tiny).all()  # not flushed to zero
         a[0, 0] = np.inf
         a[1, 1] = np.nan
-        _core.gemm(a, b, c, isa=isa)
+        gemm(a, b, c, isa=isa)
         assert (c[0] == np.inf).all() and np.isnan(c[1]).all() and (c[2:] == tiny).all()
 
 
@@ -157,23 +155,23 @@ def test_subnormals_infinities_and_signed_zeros(isa, name):
 @both
 def test_a_workspace_that_is_too_small_is_refused(isa, name):
     a, b, c = (np.ones((200, 200), DTYPES[name]) for _ in range(3))
-    need = _core.gemm(a, b, c, isa=isa, profile=True)["workspace"]
+    need = layout(a, b, c, isa=isa).nbytes
     assert need > 0
     for bad in (Guarded(need - 64).bytes, Guarded(need + 64).bytes[8:-56]):  # small, misaligned
         with pytest.raises(ValueError, match=f"must hold {need} bytes"):
-            _core.gemm(a, b, c, isa=isa, workspace=bad, profile=True)
+            gemm(a, b, c, isa=isa, workspace=bad)
 
 
 def test_a_workspace_grows_unless_arrays_view_it():
     a, b, c = np.ones((200, 300)), np.ones((300, 400)), np.empty((200, 400))
-    need = _core.gemm(a, b, c, profile=True)["workspace"]
+    need = layout(a, b, c).nbytes
     room = _core.Workspace(64)
     view = np.frombuffer(room, np.uint8)
     with pytest.raises(BufferError, match="cannot grow while arrays view it"):
-        _core.gemm(a, b, c, workspace=room)
+        gemm(a, b, c, workspace=room)
     del view
     c[:] = 0
-    _core.gemm(a, b, c, workspace=room)
+    gemm(a, b, c, workspace=room)
     assert room.nbytes == need
     np.testing.assert_array_equal(c, 300)
 
@@ -181,6 +179,7 @@ def test_a_workspace_grows_unless_arrays_view_it():
 def test_what_does_not_fit_is_refused():
     a = np.ones((3, 4))
     good, c = np.ones((4, 5)), np.ones((3, 5))
+    planned = layout(a, good, c)
     frozen = c.copy()
     frozen.flags.writeable = False
     for bad in (
@@ -188,13 +187,13 @@ def test_what_does_not_fit_is_refused():
         (a, good[:3], c),
         (a, good, c[:2]),
         (a, good, c[:, :4]),
-        (a, good.astype(int), c),
+        (good, a, c),
         (a, good[0], c),
         (a, good, c[0]),
         (a, good, frozen),
     ):
         with pytest.raises((ValueError, TypeError, BufferError)):
-            _core.gemm(*bad)
+            _core.gemm(planned, *bad)
     np.testing.assert_array_equal(c, 1)
 
 
@@ -223,7 +222,7 @@ def test_offsets_beyond_31_bits(isa, which):
     for x, y, z in ((a, b, c), (b.T, a.T, c.T)):
         z[...] = 0
         for profile in (False, True):
-            _core.gemm(x, y, z, isa=isa, profile=profile)
+            gemm(x, y, z, isa=isa, profile=profile)
             np.testing.assert_array_equal(z, x.astype(int) @ y.astype(int))
 
 
@@ -264,7 +263,7 @@ def test_an_unsupported_instruction_set_is_a_reason(isa):
         _core.kernel_info("f32", isa)
     one = np.ones((2, 2))
     with pytest.raises(ValueError, match=r"instruction set .* is not"):
-        _core.gemm(one, one, one.copy(), isa=isa)
+        gemm(one, one, one.copy(), isa=isa)
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
@@ -274,7 +273,7 @@ def test_which_panels_are_kept_in_l1(isa, dtype):
     kc = _core.kernel_info(dtype, isa)["kc"]
     for K, several in ((kc, False), (kc + 1, True), (4 * kc, True)):
         a, b, c = (np.ones(x, DTYPES[dtype]) for x in ((40, K), (K, 50), (40, 50)))
-        profile = _core.gemm(a, b, c, isa=isa, profile=True)
+        profile = gemm(a, b, c, isa=isa, profile=True)
         assert profile["b_kept"] is (several and isa == "avx2")
         assert (c == K).all()
 
@@ -294,7 +293,9 @@ for name, engine in (("float32", "f32"), ("float64", "f64")):
     for M in range(2, 17):
         problem = Problem(M, 1024, 1024, of(name))
         planned = BACKENDS["cpu"].candidates(problem, (None,), None)[0].few_rows
-        room = [_core.plan(M, 1024, 1024, engine, isa=isa(), b_by_rows=x)[1] for x in (True, False)]
+        room = [
+            _core.plan(M, 1024, 1024, engine, isa=isa(), b_by_rows=x).nbytes for x in (True, False)
+        ]
         found.append((name, M, planned, room[0] < room[1]))
 print(json.dumps(found))
 """

@@ -16,7 +16,17 @@ from falcon.codegen.program import Instruction, Op, Program
 from falcon.schemes import M3, M4, ComplexScheme
 
 from . import support
-from .support import KINDS, WRITABLE, Guarded, Operand, require_cpu, same_bits
+from .support import (
+    KINDS,
+    WRITABLE,
+    Guarded,
+    Operand,
+    gemm,
+    layout,
+    pack,
+    require_cpu,
+    same_bits,
+)
 
 require_cpu()
 from falcon._cpu import _core, blocking, pool  # noqa: E402  (absent where the extension is)
@@ -92,12 +102,11 @@ def check_exact(scheme, isa, name, shape, rng, *, kinds, alpha, beta, threads):
     old = c.fill(whole(rng, (M, N), name=name)).astype(kind) if beta else None
     if beta:
         expected += beta * old
-    call = {"scheme": engine_scheme(form), "isa": isa, "threads": threads, **more}
-    need = _core.gemm(x, y, np.empty((M, N), x.dtype) if c.array.flags.c_contiguous else c.array,
-                      alpha, 0, profile=True, **call)["workspace"]  # fmt: skip
+    call = {"scheme": engine_scheme(form), "isa": isa, "threads": threads}
+    need = layout(x, y, c.array, **call).nbytes
     c.array[...] = old if beta else np.nan
-    finite = _core.gemm(
-        x, y, c.array, alpha, beta, workspace=Guarded(need).bytes, report=True, **call
+    finite = gemm(
+        x, y, c.array, alpha, beta, workspace=Guarded(need).bytes, report=True, **call, **more
     )
     case = f"{form.name} {isa} {name} {more} M, N, K = {shape} {kinds} alpha {alpha} beta {beta}"
     assert finite is True, case
@@ -313,8 +322,8 @@ def test_a_limit_counts_every_buffer_or_is_refused(monkeypatch):
 def test_classical_panels_of_tiles_count_in_the_limit(kib, threads):
     """Whether tiles pack panels for themselves or for all is decided after the search."""
     for shape in ((300, 290, 310), (1000, 60, 900), (60, 1000, 900)):
-        _, least = _core.plan(*shape, "f64", threads=threads, limit=1)
-        _, found = _core.plan(*shape, "f64", threads=threads, limit=kib << 10)
+        least = _core.plan(*shape, "f64", threads=threads, limit=1).nbytes
+        found = _core.plan(*shape, "f64", threads=threads, limit=kib << 10).nbytes
         assert found <= max(kib << 10, least)
 
 
@@ -409,14 +418,14 @@ def test_scaling_by_powers_of_two_changes_no_bit(isa, name, order):
         form = schemes.get(scheme) if name in REAL else ComplexScheme(M3, schemes.get(scheme))
         options = {"isa": isa, "scheme": engine_scheme(form), "threads": 2}
         even, scaled, packed = (np.empty((M, N), dtype, order) for _ in range(3))
-        _core.gemm(a, b, even, **options)
-        _core.gemm(*uneven, scaled, **options, **scales)
+        gemm(a, b, even, **options)
+        gemm(*uneven, scaled, **options, **scales)
         expected = even * rows[:, None] * columns
         np.testing.assert_array_equal(scaled, expected)
-        w = _core.pack_b(uneven[1], **options, column_scales=1 / columns)
-        by_rows = _core.gemm(a, None, even, **options, packed=_core.pack_b(b, **options))
+        w = pack(uneven[1], **options, column_scales=1 / columns)
+        by_rows = gemm(a, b, even, **options, packed=pack(b, **options))
         assert by_rows is None
-        _core.gemm(uneven[0], None, packed, **options, **scales, packed=w)
+        gemm(*uneven, packed, **options, **scales, packed=w)
         np.testing.assert_array_equal(packed, even * rows[:, None] * columns)
 
 
@@ -429,9 +438,9 @@ def test_factors_beyond_float32_are_undone(isa, scale, size):
     factors = [np.full(n, scale) for n in (40, 70)]
     options = {"isa": isa, "scheme": engine_scheme(schemes.get("strassen"))}
     even, found = np.empty((40, 70), "f4"), np.empty((40, 70), "f4")
-    _core.gemm(a, b, even, **options)
+    gemm(a, b, even, **options)
     scales = {"row_scales": 1 / factors[0], "column_scales": 1 / factors[1]}
-    _core.gemm(a * np.float32(scale), b * np.float32(scale), found, **options, **scales)
+    gemm(a * np.float32(scale), b * np.float32(scale), found, **options, **scales)
     np.testing.assert_array_equal(found, even.astype("f8") * scale**2)
     assert np.isfinite(found).all()
     assert found.all()

@@ -9,7 +9,7 @@ import pytest
 import falcon
 from falcon import schemes
 
-from .support import require_cpu, same_bits, whole
+from .support import gemm, pack, require_cpu, same_bits, whole
 
 require_cpu()
 from falcon._cpu import _core, programs  # noqa: E402  (absent where the extension is)
@@ -222,18 +222,26 @@ def test_without_its_source_b_may_change_and_is_of_the_dtype_of_the_arithmetic()
 def test_the_engine_refuses_a_packed_b_of_another_kind():
     b = np.ones((64, 48))
     one = programs.engine_scheme(schemes.get("strassen"))
-    packed = _core.pack_b(b, scheme=one)
+    packed = pack(b, scheme=one)
     c = np.zeros((10, 48))
-    for a, options in (
-        (np.ones((10, 64)), {}),  # no scheme
-        (np.ones((10, 63)), {"scheme": one}),
-        (np.ones((10, 64), "f4"), {"scheme": one}),
-        (np.ones((10, 64)), {"scheme": one, "isa": _core.supported_isas()[-1]}),
+    for a, right, options in (
+        (np.ones((10, 64)), b, {}),  # no scheme
+        (np.ones((10, 63)), b[:63], {"scheme": one}),
+        (np.ones((10, 64), "f4"), b.astype("f4"), {"scheme": one}),
+        (np.ones((10, 64)), b, {"scheme": one, "isa": _core.supported_isas()[-1]}),
     ):
         if options.get("isa") == packed.isa:
             continue
-        with pytest.raises(ValueError, match=r"packed B (was made|is) for another|does not fit"):
-            _core.gemm(a, None, c.astype(a.dtype), packed=packed, **options)
+        with pytest.raises(ValueError, match="packed B is for another"):
+            gemm(a, right, c.astype(a.dtype), packed=packed, **options)
+    a, planned = np.ones((10, 64)), _core.plan(10, 48, 64, "f64", scheme=one)
+    with pytest.raises(ValueError, match="b is packed and the layout is not"):
+        _core.gemm(planned, a, None, c, packed=packed)
+    with pytest.raises(ValueError, match="for a b that is not packed"):
+        _core.pack_b(planned, b)
+    other = _core.plan(10, 48, 64, "f64", scheme=one, is_packed=True, blocking=(0, 24, *[0] * 6))
+    with pytest.raises(ValueError, match="cut otherwise"):
+        _core.gemm(other, a, None, c, packed=packed)
 
 
 def test_a_packed_operand_keeps_the_engines_form_of_its_scheme():

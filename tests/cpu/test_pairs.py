@@ -5,7 +5,7 @@ import pytest
 
 from falcon._core.dtypes import PAIRS
 
-from .support import require_cpu, run_script
+from .support import layout, require_cpu, run_script
 from .test_types import KERNELS, over
 
 require_cpu()
@@ -22,11 +22,14 @@ def test_panels_of_two_types_are_those_of_bs_own(row, isa):
 @pytest.mark.parametrize("row", PAIRS, ids=str)
 def test_a_c_of_elements_of_two_types_is_refused(row):
     a, b = np.ones((4, 4), row.left.numpy), np.ones((4, 4), row.right.numpy)
+    planned = layout(a, b, np.ones((4, 4), np.int32))
     for c in (a.copy(), b.copy(), np.ones((4, 4))):
         with pytest.raises(ValueError, match="c does not fit"):
-            _core.gemm(a, b, c)
-    with pytest.raises(ValueError, match="b does not fit a"):
-        _core.gemm(a, np.ones((4, 4), np.int16), np.ones((4, 4), np.int32))
+            _core.gemm(planned, a, b, c)
+    with pytest.raises(ValueError, match="b does not fit"):
+        _core.gemm(planned, a, np.ones((4, 4), np.int16), np.ones((4, 4), np.int32))
+    with pytest.raises(ValueError, match="write their accumulators alone"):
+        _core.plan(4, 4, 4, row.engine)
 
 
 def test_a_packed_scheme_without_room_for_the_other_type_is_refused():

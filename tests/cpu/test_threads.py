@@ -152,17 +152,17 @@ import numpy as np
 from falcon._cpu import _core
 a = np.ones((600, 600))
 c = np.empty_like(a)
-tiling, nbytes = _core.plan(600, 600, 600, "f64", threads=2)
-workspace = _core.Workspace(nbytes)
+layout = _core.plan(600, 600, 600, "f64", threads=2)
+workspace = _core.Workspace(layout.nbytes)
 threads = len(os.listdir("/proc/self/task"))
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 limits = resource.getrlimit(resource.RLIMIT_AS)
 resource.setrlimit(resource.RLIMIT_AS, (used + 2**16, limits[1]))
-_core.gemm(a, a, c, threads=2, blocking=tiling, workspace=workspace)
+_core.gemm(layout, a, a, c, workspace=workspace)
 resource.setrlimit(resource.RLIMIT_AS, limits)
 assert len(os.listdir("/proc/self/task")) == threads
 assert (c == 600).all()
-_core.gemm(a, a, c, threads=2, blocking=tiling, workspace=workspace)
+_core.gemm(layout, a, a, c, workspace=workspace)
 assert len(os.listdir("/proc/self/task")) == threads + 1  # now there is room
 print("right")
 """
@@ -178,7 +178,7 @@ from falcon._cpu import _core
 before = {int(x) for x in os.listdir("/proc/self/task")}
 cpus = os.sched_getaffinity(0)
 a = np.ones((600, 600))
-_core.gemm(a, a, np.empty_like(a), threads=150)
+_core.gemm(_core.plan(600, 600, 600, "f64", threads=150), a, a, np.empty_like(a))
 assert os.sched_getaffinity(0) == cpus
 helpers = {int(x) for x in os.listdir("/proc/self/task")} - before
 assert 0 < len(helpers) <= len(cpus), helpers
@@ -189,7 +189,7 @@ for x in helpers:
     assert len(os.sched_getaffinity(x)) == 1 and os.sched_getaffinity(x) <= cpus
 one = {min(cpus)}
 os.sched_setaffinity(0, one)
-_core.gemm(a, a, np.empty_like(a), threads=2)
+_core.gemm(_core.plan(600, 600, 600, "f64", threads=2), a, a, np.empty_like(a))
 assert os.sched_getaffinity(0) == one
 print("right")
 """

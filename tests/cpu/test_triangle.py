@@ -7,11 +7,10 @@ import pytest
 
 from falcon.schemes import get
 
-from .support import require_cpu
+from .support import gemm, require_cpu
 
 require_cpu()
 
-from falcon._cpu import _core  # noqa: E402  (absent where the extension is)
 from falcon._cpu.programs import engine_scheme  # noqa: E402
 
 OTHER = -77
@@ -44,7 +43,7 @@ def test_only_the_triangle_is_written_and_mirrored(dtype, M):
             c = np.full((M, M), OTHER, dtype, order=order)
             mirror = c.T if mirrored else None
             chosen = engine(scheme)
-            _core.gemm(x.T, x, c, threads=threads, scheme=chosen, triangle=triangle, mirror=mirror)
+            gemm(x.T, x, c, threads=threads, scheme=chosen, triangle=triangle, mirror=mirror)
             np.testing.assert_array_equal(c, expected(whole, triangle, mirrored))
 
 
@@ -56,9 +55,7 @@ def test_alpha_and_beta_touch_the_triangle_alone(triangle, alpha, beta, M):
     x = rng.integers(-4, 5, (40, M)).astype("f4")
     for order, mirrored in product("CF", (False, True)):
         c = np.full((M, M), 5, "f4", order=order)
-        _core.gemm(
-            x.T, x, c, alpha, beta, triangle=triangle, mirror=c.T if mirrored else None, threads=2
-        )
+        gemm(x.T, x, c, alpha, beta, triangle=triangle, mirror=c.T if mirrored else None, threads=2)
         whole = alpha * (x.T @ x) + beta * 5
         np.testing.assert_array_equal(c, expected(whole, triangle, mirrored, 5))
 
@@ -72,9 +69,7 @@ def test_passes_cut_the_triangle():
         for triangle, mirrored, threads in product(("lower", "upper"), (False, True), (1, 2)):
             c = np.full((300, 300), OTHER, "f4")
             mirror = c.T if mirrored else None
-            _core.gemm(
-                *(x.T, x, c), blocking=blocking, triangle=triangle, mirror=mirror, threads=threads
-            )
+            gemm(*(x.T, x, c), blocking=blocking, triangle=triangle, mirror=mirror, threads=threads)
             np.testing.assert_array_equal(c, expected(whole, triangle, mirrored))
 
 
@@ -83,7 +78,7 @@ def test_strides_of_c_and_of_its_mirror_image():
     x = rng.integers(-3, 4, (50, 90)).astype("f8")
     room = np.full((200, 300), float(OTHER))
     c = room[5:185:2, 7:277:3]
-    _core.gemm(x.T, x, c, triangle="lower", mirror=c.T, threads=2)
+    gemm(x.T, x, c, triangle="lower", mirror=c.T, threads=2)
     np.testing.assert_array_equal(c, x.T @ x)
     c[...] = OTHER
     assert (room == OTHER).all()
@@ -96,7 +91,7 @@ def test_a_whole_product_and_its_transpose():
     c = np.zeros((200, 200), "f4")
     for scheme in (None, "3x4x5:47"):
         corner = c[90:, :90], c[:90, 90:].T
-        _core.gemm(x.T[90:], x[:, :90], corner[0], mirror=corner[1], scheme=engine(scheme))
+        gemm(x.T[90:], x[:, :90], corner[0], mirror=corner[1], scheme=engine(scheme))
         whole = x.T @ x
         np.testing.assert_array_equal(c[90:, :90], whole[90:, :90])
         np.testing.assert_array_equal(c[:90, 90:], whole[:90, 90:])
@@ -105,10 +100,10 @@ def test_a_whole_product_and_its_transpose():
 def test_bits_do_not_depend_on_threads_and_equal_the_whole_product():
     x = np.random.default_rng(5).standard_normal((900, 500)).astype("f4")
     whole = np.empty((500, 500), "f4")
-    _core.gemm(x.T, x, whole)
+    gemm(x.T, x, whole)
     for threads in (1, 2, 3, 5):
         c = np.empty((500, 500), "f4")
-        _core.gemm(x.T, x, c, threads=threads, triangle="lower", mirror=c.T)
+        gemm(x.T, x, c, threads=threads, triangle="lower", mirror=c.T)
         np.testing.assert_array_equal(np.tril(c), np.tril(whole))
         np.testing.assert_array_equal(c, c.T)
 
@@ -116,9 +111,9 @@ def test_bits_do_not_depend_on_threads_and_equal_the_whole_product():
 def test_what_is_refused():
     x, c = np.ones((3, 4), "f4"), np.ones((4, 4), "f4")
     with pytest.raises(ValueError, match="triangle 'left'"):
-        _core.gemm(x.T, x, c, triangle="left")
+        gemm(x.T, x, c, triangle="left")
     with pytest.raises(ValueError, match="of a square"):
-        _core.gemm(x.T, np.ones((3, 5), "f4"), np.ones((4, 5), "f4"), triangle="lower")
+        gemm(x.T, np.ones((3, 5), "f4"), np.ones((4, 5), "f4"), triangle="lower")
     for mirror in (np.ones((4, 3), "f4"), np.ones((4, 4))):
         with pytest.raises(ValueError, match="mirror"):
-            _core.gemm(x.T, x, c, mirror=mirror)
+            gemm(x.T, x, c, mirror=mirror)

@@ -12,7 +12,7 @@ from falcon._core.dtypes import ENGINE, PAIRS, of
 from falcon.schemes import get, names
 
 from . import emulated
-from .support import require_cpu, run_script
+from .support import gemm, pack, require_cpu, run_script
 
 require_cpu()
 from falcon._cpu import _core, extension  # noqa: E402  (absent where the extension is)
@@ -28,7 +28,7 @@ WIDE = [*(x for x in WHOLE if x.wide), *PAIRS]
 KERNELS = [
     pytest.param(x, isa, id=f"{isa}-{x}")
     for x in (*TYPES, *PAIRS)
-    if x in PAIRS or x.engine_view is None or not x.is_exact  # unsigned ones wrap as signed ones
+    if x in PAIRS or x.engine == f"u{8 * x.itemsize}" or not x.is_unsigned  # wrap as signed ones
     for isa in _core.supported_isas()
     if _core.kernel_info(x.engine, isa)["isa"] == isa
 ]
@@ -63,11 +63,6 @@ SHAPES += [(70, 1, 2000), (1, 300, 1500)]
 INTEGRAL = [x for x in names() if get(x).is_integral]
 
 
-def bits(x):
-    """The array as the binding takes it."""
-    return extension.engine_view(x, of(x.dtype))
-
-
 def draw(rng, row, shape):
     """Small whole numbers, whose sums of products are exact; integers of all sizes, which wrap."""
     if row.is_exact:
@@ -88,8 +83,8 @@ def rounded(x, dtype):
 def multiply(a, b, c, *, packed=False, isa=None, scheme=None, **options):
     engine = engine_scheme(None if scheme is None else get(scheme))
     if packed:
-        options["packed"] = _core.pack_b(bits(b), isa=isa, scheme=engine)
-    _core.gemm(bits(a), None if packed else bits(b), bits(c), isa=isa, scheme=engine, **options)
+        options["packed"] = pack(b, isa=isa, scheme=engine)
+    gemm(a, b, c, isa=isa, scheme=engine, **options)
     return c
 
 
@@ -257,9 +252,8 @@ def test_c_is_rounded_once_however_long_k_is():
     rng = np.random.default_rng(8)
     M, N, K = 32, 48, 40_000
     cut = {"limit": 1 << 18, "threads": 1}
-    narrow, _ = _core.plan(M, N, K, "bf16", **cut)
-    wider, _ = _core.plan(M, N, K, "bf16", c_wide=True, **cut)
-    assert narrow[2] == K > wider[2]
+    narrow, wider = (_core.plan(M, N, K, "bf16", c_wide=x, **cut) for x in (False, True))
+    assert narrow.chunks[2] == K > wider.chunks[2]
     a, b = (rng.standard_normal(x).astype(BF16) for x in ((M, K), (K, N)))
     c = multiply(a, b, np.empty((M, N), BF16), **cut)
     sums = multiply(a, b, np.empty((M, N), np.float32))
@@ -274,10 +268,10 @@ def test_what_is_not_finite_is_reported(row, value):
     """6e4 squared overflows in float16 only, as an element of C."""
     a, b = np.ones((40, 50), row.numpy), np.ones((50, 30), row.numpy)
     c = np.empty((40, 30), row.numpy)
-    assert _core.gemm(bits(a), bits(b), bits(c), report=True)
+    assert gemm(a, b, c, report=True)
     a[3, 4] = b[4, 5] = value
     bad = not np.isfinite(value) or row.name == "float16"
-    assert _core.gemm(bits(a), bits(b), bits(c), report=True) is not bad
+    assert gemm(a, b, c, report=True) is not bad
 
 
 def test_the_instruction_set_is_chosen_per_type():
@@ -288,9 +282,9 @@ def test_the_instruction_set_is_chosen_per_type():
 
 
 def test_wrong_types_of_c_are_refused():
-    a = bits(np.ones((4, 4), BF16))
+    a = np.ones((4, 4), BF16)
     with pytest.raises(ValueError, match="c does not fit"):
-        _core.gemm(a, a, np.empty((4, 4)))
+        gemm(a, a, np.empty((4, 4)))
 
 
 # --- falcon's own calls ---------------------------------------------------------------------------

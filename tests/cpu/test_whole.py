@@ -11,7 +11,7 @@ from falcon.codegen import combine_a, combine_b
 from falcon.codegen.program import Instruction, Op, Program
 from falcon.schemes import get, names
 
-from .support import require_cpu
+from .support import gemm, require_cpu
 
 require_cpu()
 from falcon._cpu import _core  # noqa: E402  (absent where the extension is)
@@ -39,7 +39,7 @@ def test_float64_kernels_multiply_whole_numbers(isa, strided):
         for scheme in (None, "strassen", "winograd@3x3x3:23"):
             c = np.array(old, order="F" if strided else "C")
             how = {"scheme": engine_scheme(None if scheme is None else get(scheme)), "threads": 2}
-            _core.gemm(a, b, c, alpha=-3, beta=2, isa=isa, kind=KIND, **how)
+            gemm(a, b, c, alpha=-3, beta=2, isa=isa, kind=KIND, **how)
             np.testing.assert_array_equal(c, 2 * old - 3 * (a @ b))
 
 

@@ -107,9 +107,10 @@ typedef struct {
 enum { FALCON_DEFAULT_LIMIT = 512 << 20 };
 void falcon_blocking_fill(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob,
                           int threads, size_t limit, falcon_blocking *blk);
-/* Exactly the bytes that falcon_gemm uses with this (filled) blocking.  Of the
- * strides, this and falcon_blocking_fill only look at whether c_cs, c_rs, b_cs
- * and (if C is column-major) a_rs are 1. */
+/* All that falcon_blocking_fill, falcon_workspace and falcon_is_small see of strides and of whether mirror is NULL:
+ * problems that are equal in this and in sizes, c_form, triangle and whether B is packed are cut alike. */
+int falcon_form(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob);
+/* Exactly the bytes that falcon_gemm uses with this (filled) blocking. */
 size_t falcon_workspace(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob, int threads,
                         const falcon_blocking *blk);
 /* Runs the call with a filled blocking, and returns whether a value of alpha*A*B (of one K pass, before beta*C is

@@ -8,7 +8,7 @@
 
 static int is_exact(int dtype) {
     return dtype == FALCON_I8 || dtype == FALCON_U8 || dtype == FALCON_I16 || dtype == FALCON_I32 ||
-           dtype == FALCON_I64 || dtype == FALCON_I64_F64;
+           dtype == FALCON_I64 || dtype == FALCON_I64F64;
 }
 
 static falcon_scalar scalar(double real, double imag) {
@@ -25,11 +25,11 @@ static ptrdiff_t bytes_of(int dtype) {
         return 8;
     case FALCON_F64:
     case FALCON_I64:
-    case FALCON_I64_F64:
+    case FALCON_I64F64:
         return 8;
     case FALCON_F32:
-    case FALCON_F32_X6:
-    case FALCON_F32_X3:
+    case FALCON_F32X6:
+    case FALCON_F32X3:
     case FALCON_I32:
         return 4;
     case FALCON_I8:
@@ -54,8 +54,8 @@ static double rounded(int dtype, double x) {
     case FALCON_F64:
         return x;
     case FALCON_F32:
-    case FALCON_F32_X6:
-    case FALCON_F32_X3:
+    case FALCON_F32X6:
+    case FALCON_F32X3:
         return (float)x;
     case FALCON_BF16:
         return to_bits((float)x, 8, -133);
@@ -69,7 +69,7 @@ static double rounded(int dtype, double x) {
     case FALCON_I16:
         return (int16_t)(int64_t)x;
     case FALCON_I64:
-    case FALCON_I64_F64:
+    case FALCON_I64F64:
         return (double)(int64_t)x;
     default:
         return (int32_t)(int64_t)x;
@@ -86,8 +86,8 @@ static double element_get(int dtype, const void *at) {
         memcpy(&d, at, 8);
         return d;
     case FALCON_F32:
-    case FALCON_F32_X6:
-    case FALCON_F32_X3:
+    case FALCON_F32X6:
+    case FALCON_F32X3:
         memcpy(&f, at, 4);
         return f;
     case FALCON_BF16:
@@ -110,7 +110,7 @@ static void element_put(int dtype, void *at, double x) {
     int64_t bits = is_exact(dtype) ? (int64_t)x : 0;
     if (dtype == FALCON_F64)
         memcpy(&bits, &x, 8);
-    else if (dtype == FALCON_F32 || dtype == FALCON_F32_X6 || dtype == FALCON_F32_X3)
+    else if (dtype == FALCON_F32 || dtype == FALCON_F32X6 || dtype == FALCON_F32X3)
         memcpy(&bits, &f, 4);
     else if (dtype == FALCON_BF16)
         memcpy(&bits, (const char *)&f + 2, 2);

@@ -62,3 +62,9 @@ int fl_is_thin(const falcon_kernel *kern, const falcon_scheme *s, const falcon_p
 int fl_is_gemv(const falcon_scheme *scheme, const falcon_problem *prob) {
     return !scheme && !prob->packed_b && !prob->triangle && !prob->mirror && (prob->M == 1 || prob->N == 1);
 }
+
+int falcon_form(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob) {
+    const int swap = fl_wants_transpose(prob);
+    const falcon_problem t = swap ? fl_transposed_problem(prob) : *prob;
+    return swap | fl_is_thin(kern, FL_SCHEME(scheme), &t) << 1 | fl_is_gemv(scheme, prob) << 2;
+}

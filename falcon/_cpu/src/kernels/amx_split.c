@@ -7,11 +7,14 @@
 #include <string.h>
 
 #define ISA_ID FALCON_AMX_BF16
+/* Their names in the table of kernels. */
+#define falcon_kernel_amx_bf16x6_f32 falcon_kernel_amx_bf16_f32x6
+#define falcon_kernel_amx_bf16x3_f32 falcon_kernel_amx_bf16_f32x3
 #define TILES 1
 
 #define ISA amx_bf16x6
 #define PARTS 3
-#define PARTS_ID FALCON_F32_X6
+#define PARTS_ID FALCON_F32X6
 #define P f32
 #define X_1 f32
 #define MR 32
@@ -25,7 +28,7 @@
 
 #define ISA amx_bf16x3
 #define PARTS 2
-#define PARTS_ID FALCON_F32_X3
+#define PARTS_ID FALCON_F32X3
 #define P f32
 #define X_1 f32
 #define MR 32

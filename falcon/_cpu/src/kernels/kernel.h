@@ -19,41 +19,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* In ascending order of preference; a type runs on the best one that has a kernel for it. */
-enum falcon_isa {
-    FALCON_GENERIC,
-    FALCON_NEON,
-    FALCON_NEON_DOT,
-    FALCON_NEON_I8MM,
-    FALCON_NEON_BF16,
-    FALCON_AVX2,
-    FALCON_AVX_VNNI,
-    FALCON_AVX512,
-    FALCON_AVX512_VNNI,
-    FALCON_AVX512_BF16,
-    FALCON_AMX_INT8,
-    FALCON_AMX_BF16,
-    FALCON_N_ISA
-};
-/* What a kernel multiplies: two matrices of one type, or A and B of two.  Integers wrap; i32 is the type of their
- * accumulators, but for i64. */
-enum falcon_dtype {
-    FALCON_F32,
-    FALCON_F64,
-    FALCON_F16,
-    FALCON_BF16,
-    FALCON_I8,
-    FALCON_U8,
-    FALCON_I16,
-    FALCON_I32,
-    FALCON_I64,
-    FALCON_U8I8, /* A of u8, B of i8; C holds accumulators, as there is no type for its elements */
-    FALCON_I8U8,
-    FALCON_F32_X6, /* float32 in parts: split_impl.h */
-    FALCON_F32_X3,
-    FALCON_I64_F64, /* int64 in panels of float64: exact while all sums are integers of 53 bits */
-    FALCON_N_DTYPE
-};
+/* enum falcon_isa, in ascending order of preference: a type runs on the best one that has a kernel for it.  enum
+ * falcon_dtype: what a kernel multiplies, two matrices of one type, or A and B of two.  Integers wrap; i32 is the type
+ * of their accumulators, but for i64.  Of u8i8 (A of u8, B of i8) and i8u8, C holds accumulators.  enum falcon_opcode.
+ * The tables are those of ../../sources.py, which writes this header. */
+#include "falcon_tables.h"
 
 /* ---- Linear-combination programs -------------------------------------- */
 
@@ -61,13 +31,7 @@ enum falcon_dtype {
  * FALCON_ACC an accumulator that never leaves the vector registers: chains
  * that end in a STORE should run through it.  dst may be a temporary or ACC. */
 enum { FALCON_ACC = -1 };
-enum falcon_opcode {
-    FALCON_OP_ADD,   /* dst = a + b          */
-    FALCON_OP_SUB,   /* dst = a - b          */
-    FALCON_OP_SCALE, /* dst = coef * a       */
-    FALCON_OP_STORE, /* output dst = coef * a */
-    FALCON_N_OPCODE
-};
+/* ADD, SUB: dst = a + b, a - b.  SCALE: dst = coef * a.  STORE: output dst = coef * a. */
 typedef struct {
     int32_t op, dst, a, b;
     double coef;

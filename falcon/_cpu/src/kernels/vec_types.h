@@ -128,7 +128,7 @@ typedef UNALIGNED(uint64_t, i64_VLEN) i64_VECU;
 typedef VECTOR_OF(int64_t, i64_VLEN) s64_VEC;
 typedef UNALIGNED(int64_t, i64_VLEN) s64_VECU;
 #define i64f64_T int64_t
-#define i64f64_ID FALCON_I64_F64
+#define i64f64_ID FALCON_I64F64
 #define i64f64_GET(x) ((double)(x))
 #define i64f64_PUT(x) ((int64_t)(x))
 #define i64f64_RAW s64_VEC

@@ -1,0 +1,102 @@
+"""Layouts: what plan() works out, and calls whose operands lie otherwise than planned."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from falcon.schemes import get
+
+from .support import Operand, gemm, layout, require_cpu, run_script, whole
+
+require_cpu()
+from falcon._cpu import _core  # noqa: E402  (absent where the extension is)
+from falcon._cpu.programs import engine_scheme  # noqa: E402
+
+
+@pytest.mark.parametrize("shape", [(3, 200, 300), (1, 70, 4000), (9, 1000, 80), (150, 140, 160)])
+@pytest.mark.parametrize("scheme", [None, "strassen"])
+def test_operands_may_lie_otherwise_than_planned(shape, scheme):
+    """The workspace, of the planned size, grows where that needs more."""
+    rng = np.random.default_rng(1)
+    M, N, K = shape
+    engine = engine_scheme(None if scheme is None else get(scheme))
+    planned = _core.plan(M, N, K, "f32", scheme=engine, threads=2)
+    for kinds in itertools.product(("C", "Fortran", "every second"), repeat=3):
+        a, b, c = (
+            Operand(*x, np.float32, kind)
+            for x, kind in zip(((M, K), (K, N), (M, N)), kinds, strict=True)
+        )
+        x, y = a.fill(whole(rng, (M, K))), b.fill(whole(rng, (K, N)))
+        _core.gemm(planned, x, y, c.array, workspace=_core.Workspace(planned.nbytes))
+        np.testing.assert_array_equal(c.array, x.astype(int) @ y.astype(int), err_msg=str(kinds))
+        assert c.gaps_untouched()
+
+
+def test_other_strides_give_the_bits_of_a_plan_for_them():
+    rng = np.random.default_rng(2)
+    a, b = (rng.standard_normal(x).astype("f4") for x in ((300, 2000), (2000, 310)))
+    planned = _core.plan(300, 310, 2000, "f32", limit=1 << 20)
+    for c in (np.empty((300, 310), "f4"), np.empty((310, 300), "f4").T):
+        _core.gemm(planned, a, b, c)
+        other = np.empty_like(c)
+        gemm(a, b, other, limit=1 << 20)
+        np.testing.assert_array_equal(c, other)
+
+
+def test_layouts_are_equal_if_their_numbers_are():
+    same = [_core.plan(300, 310, 320, "f32", threads=2) for _ in range(2)]
+    assert same[0] == same[1] and len({*same}) == 1
+    others = [
+        _core.plan(300, 310, 320, "f32", threads=2, **more)
+        for more in ({"limit": 1}, {"triangle": None, "c_by_columns": True})
+    ]
+    others += [_core.plan(300, 310, 320, "f64", threads=2), _core.plan(300, 310, 321, "f32")]
+    assert len({*same, *others}) == 5 and same[0] != None  # noqa: E711
+
+
+def test_a_given_blocking_is_kept_and_the_rest_is_chosen():
+    made = _core.plan(500, 600, 700, "f32", blocking=(96, 128, 256, 64, 2, 1, 0, 0))
+    assert made.blocking[:6] == (96, 128, 256, 64, 2, 1) and 0 not in made.blocking
+    assert made.chunks == (96, 128, 256)
+    for bad in ((-1, *[0] * 7), (0, 0, 0, 3, *[0] * 4)):
+        with pytest.raises(ValueError, match="no negative numbers, kc a multiple of"):
+            _core.plan(5, 6, 7, "f32", blocking=bad)
+
+
+def test_a_profile_of_a_small_product_needs_blocks():
+    a, c = np.ones((8, 8)), np.empty((8, 8))
+    with pytest.raises(ValueError, match="is_blocked=True"):
+        _core.gemm(layout(a, a, c), a, a, c, profile=True)
+    assert gemm(a, a, c, profile=True)["kernel"]
+    assert (c == 8).all()
+
+
+@pytest.mark.parametrize("operand", range(3))
+def test_vectors_and_stacks_are_no_operands(operand):
+    planned = _core.plan(4, 4, 4, "f64")
+    for wrong in (np.ones(4), np.ones((4, 4, 4)), np.ones((4, 4), np.float32), np.ones((4, 5))):
+        given = [np.ones((4, 4)) for _ in range(3)]
+        given[operand] = wrong
+        with pytest.raises(ValueError, match=f"^{'abc'[operand]} does not fit: "):
+            _core.gemm(planned, *given)
+
+
+def test_a_layout_that_is_planned_before_a_fork_of_openmps_team():
+    script = """
+import os
+import numpy as np
+from falcon._cpu import _core
+_core.threading("openmp")
+a, c = np.ones((600, 600)), np.empty((600, 600))
+planned = _core.plan(600, 600, 600, "f64", threads=3)
+workspace = _core.Workspace(planned.nbytes)
+_core.gemm(planned, a, a, c, workspace=workspace)
+child = os.fork()
+if child == 0:
+    c[:] = 0
+    _core.gemm(planned, a, a, c, workspace=workspace)
+    os._exit(0 if (c == 600).all() else 1)
+print(os.waitpid(child, 0)[1])
+"""
+    assert run_script(script) == "0"
