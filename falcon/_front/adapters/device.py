@@ -152,6 +152,8 @@ class Device:
         if target is None:  # it will be by rows, of the type of the result
             target = dense(0, (shapes[0][0], shapes[1][1]), result)
         copy_a, copy_b, copy_c, product = operands.copies(operand, left, right, added, target)
+        if packed and not isinstance(b, tuple):  # a classical product reads B itself
+            product = product or target.overlaps(self.operand(b))
         return Problem.of(
             (shapes[0][0], shapes[1][1], shapes[0][1]),
             operand,
