@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from falcon._core.plan import Candidate, Plan
 from falcon._core.problem import Problem
 from falcon.decision.machine import revision
 from falcon.decision.rates import rates
+from falcon.decision.search import preferred as best_of
 from falcon.decision.select import plan_for as decide
 from falcon.decision.ways import named_row
 from falcon.schemes import Scheme
@@ -133,6 +134,11 @@ def predicted(made: Plan) -> Candidate:
     problem, backend = made.problem, get_backend(made.option.backend)
     known = rates(backend, problem, _backends_for(problem, "auto"), made.option.operand)
     return backend.predicted(problem, made.option, known)
+
+
+def preferred(made: Plan, candidates: Sequence[Candidate]) -> Candidate:
+    """Return what would be chosen for a plan's problem among some candidates."""
+    return best_of(candidates, get_backend(made.backend.name).policy(made.problem))
 
 
 def _show(made: Plan) -> None:

@@ -23,7 +23,7 @@ from falcon._core.dtypes import DType
 from falcon._core.options import Options
 from falcon._core.packed import PackedOperand
 from falcon._core.problem import Problem
-from falcon._gpu.where import is_on_gpu
+from falcon._gpu.where import is_on_gpu as is_on_gpu
 
 from . import host
 
