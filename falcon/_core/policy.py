@@ -44,7 +44,7 @@ class Policy:
 
         `counts`: a scheme, or what has its `rank`, `k` and `n`; None: the classical algorithm.
         """
-        return 1.0 + self.copy_price * (_copies(counts) - 1.0)
+        return 1.0 + self.copy_price * (_copies(counts) - 1.0) if self.copy_price else 1.0
 
     def why_too_small(self, problem: Problem) -> str | None:
         """Return why no LCMA can be faster at these sizes; None if one may be."""

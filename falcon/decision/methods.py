@@ -14,7 +14,7 @@ from falcon._core.policy import Policy
 from falcon._core.problem import Problem
 
 from .limits import judge
-from .rates import rates
+from .rates import rates, source
 from .ways import Way
 
 
@@ -35,6 +35,10 @@ class Methods:
     def rates(self, way: Way) -> Any:
         """Return the rates by which methods of a way are predicted."""
         return rates(way.backend, self.problem, self.backends, way.operand)
+
+    def source(self, way: Way) -> str:
+        """Say where these rates come from."""
+        return source(way.backend, self.problem, self.backends, way.operand)
 
     def options_of(self, way: Way, scheme: Any) -> list[Option]:
         """Return the options of a way for a scheme; None is the classical algorithm."""

@@ -161,6 +161,7 @@ def shipped() -> list[Row]:
     return found
 
 
+@cache
 def _is_shipped(backend: str) -> bool:
     return any(x.backend == backend for x in shipped())
 

@@ -8,7 +8,7 @@ all the others, is built on demand (`explain.py`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from heapq import heapify, heappop
 from math import inf
 from typing import Any
@@ -32,6 +32,7 @@ class Search(Methods):
     """The search for the best method."""
 
     kept: list[Candidate] = field(default_factory=list)
+    weights: list[float] = field(default_factory=list)  # of those kept, see `weighted`
     refused: list[Candidate] = field(default_factory=list)
 
     def plan(self) -> Plan:
@@ -80,10 +81,13 @@ class Search(Methods):
         if not within_limit(option, self.options):
             raise self._limit_error(option)
         times: tuple[tuple[str, float], ...] = ()
+        rates = ""
         if self.problem.symmetric:
             times = way.backend.predicted(self.problem, option, self.rates(way)).seconds
+            rates = self.source(way)
         why += _few_rows(option)
-        return Plan(self.problem, way.backend, option, why, times, options=self.options)
+        about: dict[str, Any] = {"options": self.options, "rates": rates}
+        return Plan(self.problem, way.backend, option, why, times, **about)
 
     def _limit_error(self, option: Option) -> ValueError:
         return ValueError(
@@ -114,20 +118,24 @@ class Search(Methods):
             f"keep it with {problem}{needed}"
         )
 
-    def _add(self, way: Way, option: Option) -> bool:
-        """Predict an option, and keep it unless a limit forbids it."""
+    def _add(self, way: Way, option: Option) -> float:
+        """Predict an option; return the seconds by which it is compared, inf beyond a limit."""
         candidate = self.predicted(way, option)
-        (self.refused if candidate.refused else self.kept).append(candidate)
-        return not candidate.refused
+        if candidate.refused:
+            self.refused.append(candidate)
+            return inf
+        self.kept.append(candidate)
+        self.weights.append(weighted(candidate, self.policy))
+        return self.weights[-1]
 
     def _compare(self, compared: Sequence[Way]) -> bool:
         """Evaluate the schemes that may be the fastest; return whether there were any."""
         problem, policy, any_suited = self.problem, self.policy, False
-        fastest = min((weighted(x, policy) for x in self.kept), default=inf)
+        fastest = min(self.weights, default=inf)
         # Without the common model options have their own growth.
         most = self.options.max_growth if policy.common_model else inf
         suited, facts = scheme_candidates().suited_to(problem, policy, most)
-        hopeful: list[tuple[float, int, int]] = []
+        hopeful: list[tuple[float, int]] = []  # bounds; the scheme of a way, the ways in turn
         for number, way in enumerate(compared):
             known = (x.option for x in (*self.kept, *self.refused))
             first = next(x for x in known if x.operand is way.operand)
@@ -139,11 +147,14 @@ class Search(Methods):
                 fused=first.fused_output,
                 limit=fastest * (1 + policy.tie),
             )
-            hopeful += [(bound * way.price, at, number) for bound, at in bounds]
+            if number or way.price != 1:
+                bounds = [(x * way.price, number * len(suited) + at) for x, at in bounds]
+            hopeful += bounds
             any_suited = bool(suited)
         heapify(hopeful)
         while hopeful and hopeful[0][0] <= fastest * (1 + policy.tie):
-            bound, at, number = heappop(hopeful)
+            bound, at = heappop(hopeful)
+            number, at = divmod(at, len(suited))
             way = compared[number]
             if not panels_fit(problem, facts[at], self.options, way.operand):
                 continue
@@ -153,15 +164,14 @@ class Search(Methods):
             ):
                 continue
             for option in self.options_of(way, suited[at].scheme):
-                if self._add(way, option):
-                    fastest = min(fastest, weighted(self.kept[-1], policy))
+                fastest = min(fastest, self._add(way, option))
         return any_suited
 
     def _least_growth(self, fastest: float) -> float:
         """Return the least growth among those that tie with the fastest."""
         tied = fastest * (1 + self.policy.tie)
-        tie = (x.option.growth for x in self.kept if weighted(x, self.policy) <= tied)
-        return min(tie, default=inf)
+        pairs = zip(self.kept, self.weights, strict=True)
+        return min((x.option.growth for x, weight in pairs if weight <= tied), default=inf)
 
     def _why(self, best: Candidate) -> str:
         """Say what the choice gains over the classical algorithm, and over the own arithmetic."""
@@ -180,7 +190,7 @@ class Search(Methods):
             told.append(f"{self.problem.operand} arithmetic{taken} {longer:.2f} x as long")
         return "; ".join(told) + (_few_rows(best.option) if told else "")
 
-    def _chosen(self, best: Candidate, why: str) -> Plan:
+    def _chosen(self, best: Candidate, why: str, *, tuned: bool = False) -> Plan:
         """Return the plan of the choice; the table of all candidates is built on demand."""
 
         def table() -> tuple[Candidate, ...]:
@@ -188,9 +198,19 @@ class Search(Methods):
 
             return candidates(self, best)
 
-        guarded = not best.option.is_classical and not self.problem.is_exact
-        about = best.option, why, best.seconds, table, guarded, self.options
-        return Plan(self.problem, self.way_of(best.option).backend, *about)
+        way = self.way_of(best.option)
+        return Plan(
+            self.problem,
+            way.backend,
+            best.option,
+            why,
+            best.seconds,
+            table,
+            guarded=not best.option.is_classical and not self.problem.is_exact,
+            options=self.options,
+            tuned=tuned,
+            rates="" if tuned else self.source(way),
+        )
 
     def stored(self, stored: Fastest) -> Plan | None:
         """Return the plan of a choice that was stored; None where it cannot run in the limits."""
@@ -210,7 +230,7 @@ class Search(Methods):
                 same = (option.is_roomy, option.product) == (choice.roomy, choice.product)
                 how = "" if option.arithmetic is None else option.arithmetic.name
                 if same and how == choice.arithmetic and not candidate.refused:
-                    return replace(self._chosen(candidate, stored.why), tuned=True)
+                    return self._chosen(candidate, stored.why, tuned=True)
         return None
 
 

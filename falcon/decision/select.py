@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
 
 from falcon._core.backend import Backend
 from falcon._core.options import Options
@@ -14,7 +13,6 @@ from falcon.schemes.catalogue import generation
 
 from .candidates import scheme_candidates
 from .machine import profile
-from .rates import source
 from .search import search_for
 from .store import Choice
 from .symmetric import choose
@@ -35,12 +33,7 @@ def plan_for(problem: Problem, options: Options, backends: Sequence[Backend]) ->
         made = stored and search.stored(stored)
         if made:
             return made
-    made = choose(search)
-    if made.seconds:
-        backend = next(x for x in backends if x.name == made.backend.name)
-        known = source(backend, problem, backends, made.option.operand)
-        made = replace(made, rates=known)
-    return made
+    return choose(search)
 
 
 def digest(problem: Problem) -> str:

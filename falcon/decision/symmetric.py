@@ -30,7 +30,9 @@ def choose(search: Search) -> Plan:
     if not problem.symmetric or options.scheme == "classical":
         return search.plan()
     by_name = isinstance(options.scheme, Scheme)
-    classical = replace(search, options=replace(options, scheme="classical"), kept=[], refused=[])
+    classical = replace(
+        search, options=replace(options, scheme="classical"), kept=[], weights=[], refused=[]
+    )
     why = policy.why_too_small(problem) or policy.no_gain
     whole = replace(classical.plan(), why=why, options=options)
     # If out overlaps x, later parts would read what an earlier one has written.
@@ -74,6 +76,7 @@ def choose(search: Search) -> Plan:
         *(problem, corner.backend, option, why, () if by_name else times),
         table=lambda: _table(whole, made),
         guarded=corner.guarded,
+        rates="" if by_name else corner.rates,
         options=options,
         parts=parts,
     )
