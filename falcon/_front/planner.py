@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from falcon._core.plan import Candidate, Plan
 from falcon._core.problem import Problem
 from falcon.decision.machine import revision
 from falcon.decision.rates import rates
+from falcon.decision.search import preferred as best_of
 from falcon.decision.select import plan_for as decide
 from falcon.decision.ways import named_row
 from falcon.schemes import Scheme
@@ -104,7 +105,7 @@ def plan_for(problem: Problem, options: Options) -> Plan:
     found = _plans.get(key)
     if found is not None:
         return found
-    backends = _backends_for(problem)
+    backends = _backends_for(problem, options.backend)
     try:
         made = decide(problem, options, backends)
     except MemoryError as error:  # a GPU cannot be measured: the next call tries again
@@ -131,8 +132,13 @@ def predicted(made: Plan) -> Candidate:
     if made.seconds:
         return Candidate(made.option, made.seconds)
     problem, backend = made.problem, get_backend(made.option.backend)
-    known = rates(backend, problem, _backends_for(problem), made.option.operand)
+    known = rates(backend, problem, _backends_for(problem, "auto"), made.option.operand)
     return backend.predicted(problem, made.option, known)
+
+
+def preferred(made: Plan, candidates: Sequence[Candidate]) -> Candidate:
+    """Return what would be chosen for a plan's problem among some candidates."""
+    return best_of(candidates, get_backend(made.backend.name).policy(made.problem))
 
 
 def _show(made: Plan) -> None:
@@ -161,6 +167,11 @@ def plan_packed(problem: Problem, packed: PackedOperand, options: Options) -> Pl
     return Plan(problem, backend, option, "b was packed for it", guarded=guarded, options=options)
 
 
-def _backends_for(problem: Problem) -> list[Backend]:
-    """Return all backends that run here: on the host, or on the problem's device."""
-    return available_backends() if problem.device is None else [get_backend(DEVICE)]
+def _backends_for(problem: Problem, name: str) -> list[Backend]:
+    """Return all backends that run here, on the host or on the problem's device.
+
+    One of that name, which says why it cannot multiply the problem, is among them.
+    """
+    if problem.device is not None or name == DEVICE:
+        return [get_backend(DEVICE)]
+    return available_backends()

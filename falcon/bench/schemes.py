@@ -7,12 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import falcon
-from falcon._backends import get_backend
 from falcon._core.plan import Candidate
 from falcon._core.text import format_table
-from falcon._front.planner import predicted
+from falcon._front.planner import predicted, preferred
 from falcon._front.tune import compare
-from falcon.decision.search import preferred
 from falcon.schemes import Scheme
 from falcon.schemes.loaders import FORMULAS, head_of, text_of
 
@@ -49,8 +47,7 @@ def speeds(
         for x in auto.candidates
         if x.allowed and x.option.scheme and x.option.scheme.format == schemes[0].format
     ]
-    policy = get_backend(auto.backend.name).policy(auto.problem)
-    best = preferred(candidates, policy).option.label if candidates else None
+    best = preferred(auto, candidates).option.label if candidates else None
     return shape, speeds, auto.option.label, best
 
 

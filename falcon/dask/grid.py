@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import dask.array as da
 import numpy as np
 
+from falcon._front.adapters import is_on_gpu
 from falcon._front.validate import matmul_shape
-from falcon._gpu.where import is_on_gpu
 
 Chunks = tuple[tuple[int, ...], ...]
 _WHOLE = slice(None)

@@ -19,10 +19,10 @@ from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS, Options
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
+from falcon._front.adapters import is_on_gpu
 from falcon._front.adapters.host import NUMPY
 from falcon._front.arithmetic import operand_type, result_type
 from falcon._front.planner import plan_for, predicted, requested
-from falcon._gpu.where import is_on_gpu
 
 from .cluster import Cluster, current_cluster
 from .grid import Grid, Piece, is_foreign, operands

@@ -17,8 +17,7 @@ import numpy as np
 import falcon
 from falcon._core.dtypes import of
 from falcon._core.plan import Plan
-from falcon._front.adapters import enter
-from falcon._gpu.where import is_on_gpu
+from falcon._front.adapters import enter, is_on_gpu
 
 from .grid import Cut
 

@@ -206,7 +206,7 @@ def test_plans(cupy, pair):
     assert by_shape.growth == pytest.approx(7**0.5)
     assert (by_shape.error_bound(np.ones(48), np.ones(48)) > 0).all()
     with falcon.config(arithmetic="tf32"):
-        assert "float32 by tf32 on cuda:0" in str(falcon.plan(*pair))
+        assert "float32 on cuda:0: tf32 classical" in str(falcon.plan(*pair))
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from falcon._front import planner
 from falcon._gpu import backend, model, rates, workspaces
 from falcon.decision import machine
 from falcon.decision import rates as decide
+from falcon.decision.ways import named_row
 
 from .conftest import forget
 
@@ -27,7 +28,7 @@ RATES = rates.DeviceRates(50e12, 50e12, 4e12, 3e-6, 132, 50 * 2**20)
 
 def predicted(size, scheme, dtype="float32", *, packed=False, rates=RATES):
     problem = Problem(size, size, size, of(dtype), packed=packed, device=0)
-    option = backend._option(problem, scheme and falcon.schemes.get(scheme), None)
+    option = backend._option(problem, scheme and falcon.schemes.get(scheme), None, None)
     return dict(model.seconds(problem, option, rates))
 
 
@@ -94,7 +95,8 @@ def test_the_least_gain(cupy, monkeypatch, dtype, gain):
 def measured(dtype, device=0, arithmetic="native"):
     """The rates that the decision uses for a device: stored, or measured."""
     gpu, options = device_backend(), Options(arithmetic=arithmetic)
-    return decide.rates(gpu, Problem.of((1, 1, 1), of(dtype), options, device=device), [gpu])
+    problem = Problem.of((1, 1, 1), of(dtype), options, device=device)
+    return decide.rates(gpu, problem, [gpu], named_row(problem, options))
 
 
 def test_devices_are_measured_once_and_stored(cupy, state, monkeypatch):

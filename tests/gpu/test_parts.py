@@ -38,7 +38,7 @@ def test_as_accurate_as_predicted(cupy, arithmetic, scheme):
     left, right = (on_device(cupy, x, "float32") for x in (a, b))
     given = by(arithmetic, scheme=scheme)
     plan = falcon.plan(left, right, **given)
-    assert plan.problem.operand is BY_ARITHMETIC[arithmetic]
+    assert plan.operand is BY_ARITHMETIC[arithmetic]
     assert plan.label == f"{arithmetic} {scheme}"
     c = cupy.asnumpy(falcon.gemm(left, right, **given))
     classical = error(cupy.asnumpy(falcon.gemm(left, right, scheme="classical")), a, b)
