@@ -80,7 +80,7 @@ class Matrix:
     def overlaps(self, other: Matrix) -> bool:
         """Whether the two may share memory (bounds only: a false alarm costs a copy)."""
         if isinstance(self.owner, np.ndarray) and isinstance(other.owner, np.ndarray):
-            return bool(np.may_share_memory(self.owner, other.owner))
+            return np.may_share_memory(self.owner, other.owner)
         return meet(self.span, other.span)
 
     def is_same(self, other: Matrix) -> bool:

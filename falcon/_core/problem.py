@@ -180,7 +180,8 @@ def layout_fields(
     """
     operand, result = types
     left = operand.left
-    overlaps, overlaps_c = out.overlaps(a) or out.overlaps(b), c is not None and out.overlaps(c)
+    overlaps = out.overlaps(a) or out.overlaps(b)
+    overlaps_c = c is not None and out.overlaps(c)
     if packed:
         b = dense(0, b.shape, operand.right)
     a_strided, b_strided = a.holds(left), b.holds(operand.right)

@@ -49,7 +49,7 @@ class Product:
     options: Options
     alpha: Any = 1
     beta: Any = 0
-    packed: PackedOperand | bool = False  # True: B is to be packed
+    packed: PackedOperand | bool | None = None  # True: B is to be packed
     # If B is A's transpose in the same memory: the part of C to write; see `Problem`.
     symmetric: str = ""
 
@@ -62,7 +62,7 @@ class Product:
         sizes = a.shape[0], b.shape[1], a.shape[1]
         out = dense(0, sizes[:2], self.dtype) if self.out is None else known(self.out)
         types, device = (self.operand, self.dtype), self.adapter.device
-        about: dict[str, Any] = {"device": device, "packed": self.packed is not False}
+        about: dict[str, Any] = {"device": device, "packed": self.packed is not None}
         about["symmetric"] = self._part(a, b)
         about |= layout_fields(a, b, c, out, types, **about)
         problem = Problem.of(sizes, self.operand, self.options, result=self.dtype, **about)
