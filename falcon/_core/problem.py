@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from .dtypes import DType
+from .matrix import Matrix, dense
 from .options import Options, threads_of
 
 # Up to 16 rows, falcon's kernels that read B in place ran at 1.08 to 3.0 of the speed of OpenBLAS,
@@ -159,3 +160,55 @@ class Problem:
         if self.symmetric:
             text += ", symmetric" + ("" if self.symmetric == "full" else f", {self.symmetric}")
         return text
+
+
+def layout_fields(
+    a: Matrix,
+    b: Matrix,
+    c: Matrix | None,
+    out: Matrix,
+    types: tuple[DType, DType],
+    *,
+    device: int | None = None,
+    packed: bool = False,
+    symmetric: str = "",
+) -> dict[str, Any]:
+    """Return the fields of ``out = a @ b + c`` that follow from where and how its matrices lie.
+
+    `types`: as which a and b are multiplied, and that of the result.
+    `packed`: b is packed, and read only where the product is redone.
+    """
+    operand, result = types
+    left = operand.left
+    overlaps = out.overlaps(a) or out.overlaps(b)
+    overlaps_c = c is not None and out.overlaps(c)
+    if packed:
+        b = dense(0, b.shape, operand.right)
+    a_strided, b_strided = a.holds(left), b.holds(operand.right)
+    if device is None:  # falcon's engine writes at any strides, a BLAS at one unit stride
+        out_direct = out.holds(result) and not overlaps
+        buffered = c is not None or symmetric in ("lower", "upper")
+        buffered = buffered or not (out_direct and out.is_direct)
+    else:  # cuBLAS writes results or sums, and adds to a c that is by rows or columns as out is
+        out_direct = out.is_direct and out.dtype in (left, left.accumulator) and not overlaps
+        out_direct = out_direct and (c is None or not overlaps_c or c.is_same(out))
+        # A c that the result overwrote could not be added again where a region is repaired.
+        buffered = c is not None and (
+            overlaps_c
+            or not (out_direct and c.is_direct and c.dtype is out.dtype)
+            or c.by_columns != out.by_columns
+        )
+    return {
+        "buffered": buffered,
+        "a_direct": a_strided and a.is_direct,
+        "b_direct": b_strided and b.is_direct,
+        "a_strided": a_strided,
+        "b_strided": b_strided,
+        "layout": (  # copies are by rows; a single column has a unit stride both ways
+            a.strides[0] == 1 if a_strided else a.shape[1] == 1,
+            not b_strided or b.strides[1] == 1,
+            out_direct and out.by_columns,
+        ),
+        "out_direct": out_direct,
+        "out_overlaps_c": overlaps_c,
+    }

@@ -17,6 +17,7 @@ from falcon._numpy.backend import NumpyBackend
 from falcon._numpy.threads import limited
 
 from .adapters import Adapter
+from .execute import Product
 from .fallback import why_not_by_library
 from .planner import plan_for
 
@@ -55,8 +56,8 @@ def _plan_of_first(
     adapter: Adapter, a: Any, b: Any, types: tuple[DType, DType], options: Options
 ) -> Plan:
     first = (0,) * (len(a.shape) - 2)
-    problem = adapter.problem(a[first], b[first], None, None, *types, options)
-    if problem.symmetric and not adapter.same_memory(a, b.swapaxes(-1, -2)):
+    problem, _ = Product(adapter, a[first], b[first], None, None, *types, options).described()
+    if problem.symmetric and not adapter.matrix(a).is_transpose(adapter.matrix(b)):
         problem = replace(problem, symmetric="")  # only some of the products are symmetric
     plan = plan_for(problem, options)
     other = host_engine()

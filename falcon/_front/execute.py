@@ -2,7 +2,7 @@
 
 ::
 
-    gemm, matmul --> Product --adapter--> Problem --planner--> Plan --> backend.execute
+    gemm, matmul, plan, pack --> Product --adapter--> Problem --planner--> Plan --> backend.execute
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from typing import Any
 
 from falcon._core import observe
 from falcon._core.dtypes import DType, find
+from falcon._core.matrix import Matrix, dense
 from falcon._core.options import Options, threads_of
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
-from falcon._core.problem import Problem
+from falcon._core.problem import Problem, layout_fields
 from falcon._numpy.threads import limited
 
 from .adapters import Adapter
+from .adapters.host import NUMPY
 from .freivalds import Freivalds, VerificationError
 from .planner import plan_for, plan_packed
 
@@ -34,23 +36,55 @@ _MOST_REPORTED = 1024
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A product to compute: ``out = alpha a b + beta c``."""
+    """A product to compute, or only to plan: ``out = alpha a b + beta c``."""
 
     adapter: Adapter  # of all arrays
-    a: Any
+    a: Any  # to plan, a shape may do
     b: Any  # if B is packed, its source, or its shape if the source was not kept
     c: Any  # None if beta is 0
-    out: Any
+    out: Any  # None to plan for a new array
     # The types in which a and b are multiplied, and of the result (`arithmetic`).
     operand: DType
     dtype: DType
     options: Options
     alpha: Any = 1
     beta: Any = 0
-    fresh: bool = False  # `out` is new, made by `adapter.empty`: it overlaps no operand
-    packed: PackedOperand | None = None
+    packed: PackedOperand | bool | None = None  # True: B is to be packed
     # If B is A's transpose in the same memory: the part of C to write; see `Problem`.
     symmetric: str = ""
+
+    def described(self) -> tuple[Problem, tuple[Any, Any, Any, Any]]:
+        """Return the problem, and a, b, c and out as backends take them: on a GPU, as matrices."""
+        known, (left, right) = self.adapter.matrix, (self.operand.left, self.operand.right)
+        a = dense(0, self.a, left) if type(self.a) is tuple else known(self.a)
+        b = dense(0, self.b, right) if type(self.b) is tuple else known(self.b)
+        c = None if self.c is None else known(self.c)
+        sizes = a.shape[0], b.shape[1], a.shape[1]
+        out = dense(0, sizes[:2], self.dtype) if self.out is None else known(self.out)
+        types, device = (self.operand, self.dtype), self.adapter.device
+        about: dict[str, Any] = {"device": device, "packed": self.packed is not None}
+        about["symmetric"] = self._part(a, b)
+        about |= layout_fields(a, b, c, out, types, **about)
+        problem = Problem.of(sizes, self.operand, self.options, result=self.dtype, **about)
+        if device is None:
+            return problem, (self.a, self.b, self.c, self.out)
+        return problem, (a, b, c, out)
+
+    def _part(self, a: Matrix, b: Matrix) -> str:
+        """Return the part of C that is written if B is A's transpose; empty: it is none."""
+        if self.adapter.device is not None:
+            return ""  # all of C is computed there
+        if self.symmetric or self.c is not None or self.packed:
+            return self.symmetric
+        # A scheme by name computes all of C.
+        able = self.options.scheme in ("auto", "classical") and not self.operand.is_complex
+        return "full" if able and a.shape[0] > 1 and a.is_transpose(b) else ""
+
+
+def problem_of_sizes(sizes: tuple[int, int, int], kind: DType, options: Options) -> Problem:
+    """Describe a product of matrices by rows in host memory, of M, N, K and one type."""
+    M, N, K = sizes
+    return Product(NUMPY, (M, K), (K, N), None, None, kind, kind, options).described()[0]
 
 
 def multiply(x: Product) -> Plan | None:
@@ -78,18 +112,10 @@ def _run(x: Product) -> Plan:
 
 def _planned(x: Product) -> tuple[Plan, tuple[Any, Any, Any, Any]]:
     """Return the plan of a product, and its operands as the backend takes them."""
-    adapter, packed = x.adapter, x.packed
-    a, out = adapter.operand(x.a), adapter.operand(x.out)
-    b: Any = x.b if isinstance(x.b, tuple) else adapter.operand(x.b)
-    c = None if x.c is None else adapter.operand(x.c)
-    target = None if x.fresh else out
-    about: dict[str, Any] = {"packed": True} if packed is not None else {"symmetric": x.symmetric}
-    problem = adapter.problem(a, b, c, target, x.operand, x.dtype, x.options, **about)
-    if packed is None:
-        plan = plan_for(problem, x.options)
-    else:
-        plan, b = plan_packed(problem, packed, x.options), packed
-    return plan, (a, b, c, out)
+    problem, (a, b, c, out) = x.described()
+    if isinstance(x.packed, PackedOperand):
+        return plan_packed(problem, x.packed, x.options), (a, x.packed, c, out)
+    return plan_for(problem, x.options), (a, b, c, out)
 
 
 def _verified(x: Product) -> Plan:
@@ -100,11 +126,11 @@ def _verified(x: Product) -> Plan:
         # Wrapped integers can be tested only before they are converted to floats.
         options = without(x.options, out.shape, dtype)
         product = x.adapter.empty(out.shape, dtype)
-        plan = _verified(replace(x, out=product, options=options, fresh=True))
+        plan = _verified(replace(x, out=product, options=options))
         x.adapter.copy(product, out)
         return plan
     b = x.b
-    if x.packed is not None:
+    if isinstance(x.packed, PackedOperand):
         b = x.packed.needed_source("check='verify' takes b itself; keep it, or use another check")
     uneven = _planned(x)[0].is_uneven
     test = Freivalds(x.a, b, x.c, x.alpha, x.beta, dtype=dtype, uneven=uneven)

@@ -179,8 +179,7 @@ def gemm(
         factor = (K, N) if source is None else source
         types = operand, result
         operands = left, factor, added, made
-        how: dict[str, Any] = {"fresh": out is None, "packed": packed}
-        plan = multiply(Product(adapter, *operands, *types, chosen, alpha, beta, **how))
+        plan = multiply(Product(adapter, *operands, *types, chosen, alpha, beta, packed))
     if plain_call:
         remember(a, b, target, arguments, types, chosen, made, plan)
     return adapter.wrap(made) if out is None else out

@@ -18,7 +18,7 @@ from .arithmetic import check_out, common_type, scalar_type
 from .batches import by_plan
 from .execute import Product, multiply, without
 from .planner import plan_for, requested
-from .validate import is_strided, number, real_scalar, scalar
+from .validate import number, real_scalar, scalar
 
 Part = Literal["full", "lower", "upper"]
 
@@ -153,22 +153,17 @@ def gram(
             result[...] = 0
         # An earlier product of a batch may overwrite what a later one reads, and the copy of a
         # triangle what it still has to copy.
-        if not fresh and len(shape) > 2 and adapter.overlap(result, array):
-            chosen, array = without(chosen, tuple(array.shape), dtype), _copy(adapter, array, dtype)
-        if (
-            not fresh
-            and (len(shape) > 2 or symmetric != "full")
-            and added is not None
-            and adapter.overlap(result, added)
-            and not adapter.same_memory(result, added)
-        ):
-            chosen, added = without(chosen, shape, dtype), _copy(adapter, added, dtype)
+        if not fresh and (len(shape) > 2 or symmetric != "full"):
+            written, read = adapter.matrix(result), adapter.matrix(array)
+            if len(shape) > 2 and written.overlaps(read):
+                chosen, array = without(chosen, read.shape, dtype), _copy(adapter, array, dtype)
+            read = written if added is None else adapter.matrix(added)
+            if written.overlaps(read) and not written.is_same(read):
+                chosen, added = without(chosen, shape, dtype), _copy(adapter, added, dtype)
         products = _Products(adapter, dtype, chosen, alpha, beta, symmetric, transpose, hermitian)
         if len(shape) == 2 or added is not None or not products.batch(array, result):
             for at in np.ndindex(*shape[:-2]):
-                products.multiply(
-                    array[at], None if added is None else added[at], result[at], fresh
-                )
+                products.multiply(array[at], None if added is None else added[at], result[at])
     return adapter.wrap(result) if out is None else out
 
 
@@ -191,7 +186,7 @@ class _Products:
     transpose: bool
     hermitian: bool
 
-    def multiply(self, x: np.ndarray, c: np.ndarray | None, out: np.ndarray, fresh: bool) -> None:
+    def multiply(self, x: np.ndarray, c: np.ndarray | None, out: np.ndarray) -> None:
         if self.dtype.is_complex and self.alpha != 0:
             self._complex(x, c, out)
             return
@@ -199,7 +194,6 @@ class _Products:
         whole = Product(
             *(self.adapter, a, b, c, out, self.dtype, self.dtype, self.options),
             *(self.alpha, self.beta),
-            fresh=fresh,
             symmetric=self.symmetric,
         )
         elsewhere = self.options.check == "verify" or a.shape[1] == 0 or self.alpha == 0
@@ -209,7 +203,7 @@ class _Products:
         # Freivalds' test, and beta * c alone, need all of C.
         options = without(self.options, out.shape, self.dtype)
         full = self.adapter.empty(out.shape, self.dtype)
-        multiply(replace(whole, out=full, options=options, fresh=True, symmetric="full"))
+        multiply(replace(whole, out=full, options=options, symmetric="full"))
         copy_triangle(full, out, self.symmetric)
 
     def batch(self, x: np.ndarray, out: np.ndarray) -> bool:
@@ -222,9 +216,8 @@ class _Products:
             return False
         first = (0,) * (len(x.shape) - 2)
         types = self.dtype, self.dtype
-        problem = self.adapter.problem(
-            a[first], b[first], None, out[first], *types, options, symmetric=self.symmetric
-        )
+        product = Product(self.adapter, a[first], b[first], None, out[first], *types, options)
+        problem, _ = replace(product, symmetric=self.symmetric).described()
         plan = plan_for(problem, options)
         # np.matmul computes one triangle of these products, and copies it to the other.
         able = self.symmetric == "full" and self.alpha == 1 and not plan.parts
@@ -242,23 +235,20 @@ class _Products:
         x = x if x.dtype == self.dtype.numpy else x.astype(self.dtype.numpy)
         kind, options = of(x.real.dtype), self.options
         options = without(options, out.shape, kind)  # for P'Q
-        read = (x,) if c is None else (x, c)
-        if (
-            self.symmetric == "full"
-            and is_strided(out, self.dtype.numpy)
-            and not any(self.adapter.overlap(out, y) for y in read)
-        ):
+        written, *read = (self.adapter.matrix(y) for y in (out, x, c) if y is not None)
+        overlaps = any(written.overlaps(y) for y in read)
+        if self.symmetric == "full" and written.holds(self.dtype) and not overlaps:
             full = out
         else:
             options = without(options, out.shape, self.dtype)
             full = np.empty(out.shape, self.dtype.numpy)
         real = replace(self, dtype=kind, options=options, alpha=1, beta=0, symmetric="full")
-        real.multiply(x.real, None, full.real, False)
+        real.multiply(x.real, None, full.real)
         sign = 1 if self.hermitian else -1
-        replace(real, alpha=sign, beta=1).multiply(x.imag, full.real, full.real, False)
+        replace(real, alpha=sign, beta=1).multiply(x.imag, full.real, full.real)
         a, b = (x.real, x.imag.T) if self.transpose else (x.real.T, x.imag)
         mixed = self.adapter.empty(out.shape, real.dtype)
-        multiply(Product(self.adapter, a, b, None, mixed, kind, kind, options, fresh=True))
+        multiply(Product(self.adapter, a, b, None, mixed, kind, kind, options))
         with np.errstate(all="ignore"):
             if not self.hermitian:
                 np.add(mixed, mixed.T, out=full.imag)

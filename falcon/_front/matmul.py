@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Unpack, overload
 
 import numpy as np
@@ -173,9 +172,10 @@ def _multiplied(
     right = _expanded(b, (-1,)) if -1 in dropped else b
     left = adapter.broadcast(left, (*batch, *left.shape[-2:]))
     right = adapter.broadcast(right, (*batch, *right.shape[-2:]))
-    separate = (
-        out is not None and batch != () and (adapter.overlap(out, a) or adapter.overlap(out, b))
-    )
+    separate = False
+    if out is not None and batch != ():
+        written = adapter.matrix(out)
+        separate = any(written.overlaps(adapter.matrix(x)) for x in (a, b))
     if separate:  # an earlier product may overwrite what a later one reads
         options = without(options, target.shape, dtype)
         target = adapter.empty(tuple(target.shape), dtype)
@@ -185,8 +185,9 @@ def _multiplied(
         way = in_one_call(adapter, left, right, target, types, options)
     if not way:
         for at in np.ndindex(*batch):
-            x = Product(adapter, left[at], right[at], None, target[at], *types, options)
-            plan = multiply(replace(x, fresh=out is None))
+            plan = multiply(
+                Product(adapter, left[at], right[at], None, target[at], *types, options)
+            )
             way = plan if matrices else None
     if separate:
         adapter.copy(target.reshape(shape), result)

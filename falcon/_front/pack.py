@@ -22,6 +22,7 @@ from falcon._core.scaling import scale_packed
 
 from .adapters import enter
 from .arithmetic import operand_type, result_type
+from .execute import Product
 from .matmul import matmul
 from .planner import plan_for, requested
 
@@ -105,8 +106,9 @@ def pack(
     kept = {name: getattr(chosen, name) for name in PACKING if name != "threads"}
     pack_again = partial(pack, rows=rows, dtype=native.name, **kept)
     with adapter.current():
-        shape, factor = (rows or max(source.shape[0], 1), source.shape[0]), adapter.operand(source)
-        problem = adapter.problem(shape, factor, None, None, *types, chosen, packed=True)
+        a = rows or max(source.shape[0], 1), source.shape[0]
+        product = Product(adapter, a, source, None, None, *types, chosen, packed=True)
+        problem, (_, factor, _, _) = product.described()
         chosen = _for_one_backend(chosen, problem)
         plan = plan_for(problem, chosen)
         _check_limit(plan)

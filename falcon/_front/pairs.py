@@ -67,7 +67,7 @@ class Pairs:
         how: dict[str, Any] = {**self.options, "dtype": self.dtype}
         if out is not None:
             target = viewed(out, wanted, rows, columns)
-            if adapter.overlap(target, out):  # it is no copy
+            if adapter.matrix(target).overlaps(adapter.matrix(out)):  # it is no copy
                 matmul(left, right, target, **how)
                 return out
         made = batch + rows + columns
@@ -76,5 +76,5 @@ class Pairs:
 
     def _sorted(self, x: Any, own: str) -> str:
         """Return the labels of an array by the order of its axes in memory."""
-        strides = self.adapter.strides(x)
+        strides = self.adapter.matrix(x).strides
         return "".join(sorted(own, key=lambda z: -abs(strides[own.index(z)])))

@@ -20,6 +20,7 @@ from falcon.decision.rates import rates
 from .adapters import Adapter, enter
 from .adapters.host import NUMPY
 from .arithmetic import operand_type, result_type
+from .execute import Product
 from .gemm import check_packed, packed_type
 from .planner import plan_for, plan_packed, predicted, requested
 
@@ -90,7 +91,8 @@ def plan(
     chosen = requested("plan", PLANNING, options, adapter.device)
     operand = operand_type(adapter, list(arrays.values()), native, chosen)
     with adapter.current():
-        return plan_for(adapter.problem(left, right, None, None, operand, native, chosen), chosen)
+        product = Product(adapter, left, right, None, None, operand, native, chosen)
+        return plan_for(product.described()[0], chosen)
 
 
 def _of_packed(a: Any, b: PackedOperand, dtype: Any, options: PlanningOptions) -> Plan:
@@ -107,7 +109,8 @@ def _of_packed(a: Any, b: PackedOperand, dtype: Any, options: PlanningOptions) -
     kind = of(b.dtype if b.panels is None else b.panels) if shape else adapter.dtype(left)
     operand = packed_type(b, left, kind, result)
     with adapter.current():
-        problem = adapter.problem(left, b.shape, None, None, operand, result, chosen, packed=True)
+        operands = left, b.shape, None, None
+        problem, _ = Product(adapter, *operands, operand, result, chosen, packed=b).described()
         made = plan_packed(problem, b, chosen)
         best, plain = predicted(made), replace(problem, packed=False)
         backend = "auto" if problem.device is None else b.backend

@@ -21,7 +21,7 @@ from falcon.decision.rates import measure_all, rates
 from falcon.decision.select import choice_of, digest
 from falcon.decision.store import Fastest
 
-from .adapters.host import NUMPY
+from .execute import problem_of_sizes
 from .planner import plan_for, predicted, requested
 from .validate import check_numeric
 
@@ -91,10 +91,7 @@ def measure_machine(
 
 def _usual_plans(kind: DType, threads: int) -> list[Plan]:
     options = replace(requested("tune", (), {}), threads=threads)
-    return [
-        plan_for(NUMPY.problem((M, K), (K, N), None, None, kind, kind, options), options)
-        for M, N, K in _USUAL
-    ]
+    return [plan_for(problem_of_sizes(x, kind, options), options) for x in _USUAL]
 
 
 def _changed(before: Plan, after: Plan) -> str:
@@ -193,8 +190,7 @@ def tune(
     options = replace(requested("tune", tuple(given), given), tuned=False)
     found = []
     for shape in shapes:
-        M, N, K = sizes_of(shape)
-        problem = NUMPY.problem((M, K), (K, N), None, None, *(of(native),) * 2, options)
+        problem = problem_of_sizes(sizes_of(shape), of(native), options)
         plan = plan_for(problem, options)
         compared = compare(plan, rivals(plan, candidates), rounds)
         best = min(compared, key=lambda x: x.ratio.median)

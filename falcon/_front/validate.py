@@ -136,29 +136,3 @@ def real_scalar(name: str, value: Any, dtype: np.dtype) -> Any:
             "(conjugate=False takes complex ones)"
         )
     return scalar(name, value, dtype)
-
-
-def is_strided(x: np.ndarray, dtype: np.dtype) -> bool:
-    """Whether the array needs no conversion; its strides may still be none that BLAS accepts."""
-    return bool(
-        x.dtype == dtype
-        and x.dtype.isnative
-        and x.flags.aligned
-        and all(stride % x.itemsize == 0 for stride in x.strides)
-    )
-
-
-def is_direct(x: np.ndarray, dtype: np.dtype) -> bool:
-    """Whether BLAS can read the array as it is: dtype, alignment, one unit stride."""
-    if x.dtype != dtype or not x.dtype.isnative or not x.flags.aligned:
-        return False
-    rows, columns = x.strides
-    size = x.itemsize
-    by_rows = columns == size and rows >= x.shape[1] * size and rows % size == 0
-    by_columns = rows == size and columns >= x.shape[0] * size and columns % size == 0
-    return by_rows or by_columns or x.flags.forc
-
-
-def overlap(x: np.ndarray, y: np.ndarray) -> bool:
-    """Whether the arrays may share memory."""
-    return bool(np.may_share_memory(x, y))  # compares bounds: a false alarm costs only a buffer

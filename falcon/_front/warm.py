@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from falcon._core.dtypes import of
 
-from .adapters.host import NUMPY
+from .execute import problem_of_sizes
 from .gemm import gemm
 from .planner import requested
 from .tune import operands_of, sizes_of
@@ -50,7 +50,6 @@ def warm_up(
     kind = np.dtype(dtype)
     check_numeric("dtype", kind)
     options = requested("warm_up", ("threads",), {"threads": threads})
-    for M, N, K in [sizes_of(shape) for shape in shapes]:
-        problem = NUMPY.problem((M, K), (K, N), None, None, of(kind), of(kind), options)
-        a, b, out = operands_of(problem)
+    for sizes in [sizes_of(shape) for shape in shapes]:
+        a, b, out = operands_of(problem_of_sizes(sizes, of(kind), options))
         gemm(a, b, out=out, threads=threads)

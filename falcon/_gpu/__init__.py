@@ -9,7 +9,7 @@
     operands.py   the copies that operands of a call need
     kernels.py    compiled kernels and their launches; geometry.py: sizes of these
     sources.py    CUDA source text: generated definitions, followed by a file of kernels/
-    matrix.py     a matrix in GPU memory; packed.py: the sums of A and B, and a packed B
+    matrix.py     a batch of matrices, an allocation; packed.py: the sums of A and B, a packed B
     arrays.py     CuPy arrays and torch tensors as matrices; where.py: where an array is
     device.py     all that falcon uses of CuPy; cublas.py: of cuBLAS
     available.py  whether CuPy, a GPU and its libraries work here

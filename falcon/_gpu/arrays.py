@@ -11,10 +11,11 @@ from importlib import import_module
 from typing import Any
 
 from falcon._core.dtypes import DType, find, find_torch
+from falcon._core.matrix import Matrix
 from falcon.codegen.cuda_plan import ACCESS_BYTES
 
 from . import device
-from .matrix import Matrix, Memory, Operand, span
+from .matrix import Memory, Operand
 from .where import unknown_type
 
 
@@ -75,14 +76,16 @@ class Library:
         return import_module("cupy").einsum(text, *arrays)
 
     def matrix(self, x: Any) -> Matrix:
-        """View the last two axes."""
-        strides: Any = self.strides(x)[-2:]
-        return Matrix(self.address(x), tuple(x.shape[-2:]), strides, self.dtype(x), x)
+        """Describe an array; a single column has a unit stride, so that cuBLAS takes every one."""
+        shape, strides = tuple(x.shape), self.strides(x)
+        if shape[-1:] == (1,):
+            strides = (*strides[:-1], 1)
+        return Matrix(self.address(x), shape, strides, self.dtype(x), x)
 
     def batch(self, x: Any) -> Operand | None:
         """View an array of more axes as a batch; None if cuBLAS does not take it as one."""
-        first, count, step = self.matrix(x), 1, 0
-        for size, stride in zip(x.shape[:-2][::-1], self.strides(x)[:-2][::-1], strict=True):
+        every, count, step = self.matrix(x), 1, 0
+        for size, stride in zip(every.shape[-3::-1], every.strides[-3::-1], strict=True):
             if size == 1:
                 continue
             if count == 1:
@@ -90,13 +93,10 @@ class Library:
             elif stride != count * step:
                 return None
             count *= size
+        first = replace(every, shape=every.shape[-2:], strides=every.strides[-2:])
         if step < 0 or not first.is_direct:
             return None
         return replace(Operand.of(first), step=step)
-
-    def span(self, x: Any) -> tuple[int, int]:
-        """First address of an array of any number of axes, and the one after its last."""
-        return span(self.address(x), x.shape, self.strides(x), self.dtype(x).itemsize)
 
 
 class _Torch(Library):

@@ -6,9 +6,10 @@ Tried until it works: a failure may pass, as cuBLAS's while memory is short.
 from __future__ import annotations
 
 from falcon._core.dtypes import FLOAT32
+from falcon._core.matrix import dense
 
 from . import cublas, device, kernels
-from .matrix import Operand, dense
+from .matrix import Operand
 from .steps import run
 
 _INSTALL = "pip install 'falcon-gemm[cuda13x]' (or [cuda12x])"

@@ -15,10 +15,11 @@ from typing import Any
 
 from falcon._core.bound import growth_of_rounded_sums
 from falcon._core.dtypes import BY_ARITHMETIC, CUDA, DType
+from falcon._core.matrix import Matrix
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.policy import Policy
-from falcon._core.problem import Problem
+from falcon._core.problem import Problem, layout_fields
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 
@@ -26,7 +27,7 @@ from . import available, cublas, device, driver, kernels, model, operands, repai
 from .arrays import library_of
 from .geometry import powers_bytes
 from .layout import Layout, layout_of
-from .matrix import Matrix, Memory
+from .matrix import Memory
 from .packed import Packed, Payload, Sums
 from .rates import DeviceRates, measure
 from .records import Record
@@ -171,7 +172,9 @@ class GpuBackend:
             if 0 in (p.M, p.N, p.K):
                 out[...] = 0
                 return out
-            problem = operands.problem_of(p, left, right, target)
+            types = p.operand, p.result
+            layout = layout_fields(left, right, None, target, types, device=p.device)
+            problem = replace(p, **layout)
             if problem != p:
                 option = _without_limit(problem, plan.scheme, plan.option.operand)
                 plan = replace(plan, problem=problem, option=option)
@@ -198,7 +201,7 @@ class GpuBackend:
         """Form the sums of B, or its parts; its columns are multiplied by powers as in `driver`."""
         layout, operand = plan.option.tiling, plan.operand
         allocate = partial(workspaces.allocate, library_of(b.owner))
-        if not operands.is_readable(b, operand.left):
+        if not (b.holds(operand.left) and b.is_direct):
             b = operands.duplicate(b, operand.left)
         if layout.scheme is None:
             return Payload(b, None)

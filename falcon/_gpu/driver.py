@@ -24,7 +24,7 @@ from . import cublas, kernels, repaired
 from .geometry import flag_bytes
 from .layout import Buffers, Span
 from .matrix import Operand
-from .operands import Operands, make_copies, same
+from .operands import Operands, make_copies
 from .packed import Packed, Sums
 from .steps import Fill, Step
 
@@ -63,7 +63,7 @@ def steps_of(
 def _classical(plan: Plan, operands: Operands, alpha: float, beta: float) -> list[Step]:
     p, (a, b, c, out) = plan.problem, operands
     left, right, to = (Operand.of(x) for x in (a, b, out))
-    copies = [] if c is None or same(c, out) else [kernels.copy(c, out)]
+    copies = [] if c is None or c.is_same(out) else [kernels.copy(c, out)]
     sizes = p.M, p.N, p.K
     made = cublas.products(*sizes, left, right, to, alpha=alpha, beta=beta, operand=plan.operand)
     return [*copies, *made]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from falcon._core.dtypes import DType
+from falcon._core.matrix import Matrix
 from falcon._core.scaling import LARGEST_EXPONENT
 from falcon.codegen.cuda_plan import ACCESS_BYTES
 from falcon.schemes import Scheme
@@ -21,7 +22,6 @@ from falcon.schemes import Scheme
 from . import device, geometry, sources
 from .geometry import round_up
 from .layout import Span
-from .matrix import Matrix
 from .packed import Sums
 from .steps import Launch
 

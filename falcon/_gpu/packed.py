@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from falcon._core.dtypes import DType
+from falcon._core.matrix import Matrix
 from falcon.codegen.cuda_plan import Group
 
 from . import device
-from .matrix import Matrix, Memory, Operand
+from .matrix import Memory, Operand
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,13 @@ from functools import partial
 import numpy as np
 
 from falcon._core.dtypes import FLOAT32, DType
+from falcon._core.matrix import Matrix, dense
 from falcon._core.rates import giga, positive
 from falcon.schemes import get
 
 from . import cublas, device, kernels
 from .layout import block_sizes
-from .matrix import Matrix, Operand, dense
+from .matrix import Operand
 from .packed import Sums
 from .steps import run
 from .workspaces import attempt

@@ -11,12 +11,12 @@ from ctypes import c_uint32
 from dataclasses import replace
 from typing import Any
 
+from falcon._core.matrix import Matrix, meet
 from falcon._core.plan import Plan
 from falcon.codegen.cuda_plan import ACCESS_BYTES
 
 from . import cublas, device, driver, repaired, workspaces
 from .arrays import library_of
-from .matrix import Matrix, meet
 from .packed import Payload
 
 # Bytes of a slot. Addresses of memory are smaller.

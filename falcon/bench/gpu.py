@@ -19,8 +19,9 @@ import numpy as np
 import falcon
 from falcon._backends import DEVICE, get_backend
 from falcon._core.dtypes import CUDA, DType
+from falcon._core.matrix import Matrix
 from falcon._gpu import cublas, device
-from falcon._gpu.matrix import Matrix, Operand
+from falcon._gpu.matrix import Operand
 from falcon._gpu.rates import random_matrix
 from falcon._gpu.steps import run
 

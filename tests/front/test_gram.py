@@ -10,6 +10,7 @@ import falcon
 from falcon._core.symmetric import is_transpose
 from falcon._front import planner
 from falcon._front.adapters.host import NUMPY
+from falcon._front.execute import Product
 
 OTHER = -9
 TYPES = ["f4", "f8", "f2", "i1", "u2", "i4", "i8", "c8", "c16"]
@@ -192,7 +193,7 @@ def test_plans_of_symmetric_products():
     x = whole_numbers((64, 200), "f4")
     options = falcon._core.options.settings()
     types = (falcon._core.dtypes.of("f4"),) * 2
-    problem = NUMPY.problem(x.T, x, None, None, *types, options)
+    problem, _ = Product(NUMPY, x.T, x, None, None, *types, options).described()
     asked = planner.requested("gram", ("scheme",), {"scheme": "strassen"})
     plan = planner.plan_for(problem, asked)
     assert len(plan.parts) == 3
@@ -292,7 +293,8 @@ def test_a_copy_of_c_counts_in_the_workspace():
     how = {"scheme": "strassen", "backend": "cpu"}
     asked = planner.requested("gram", ("scheme", "backend"), how)
     types = [falcon._core.dtypes.of("f8")] * 2
-    problem = NUMPY.problem(x.T, x, c, out, *types, asked, symmetric="lower")
+    product = Product(NUMPY, x.T, x, c, out, *types, asked, symmetric="lower")
+    problem, _ = product.described()
     needed = planner.plan_for(problem, asked).workspace
     assert needed > c.nbytes
     how |= {"c": c, "beta": 2.0, "out": out, "symmetric": "lower"}

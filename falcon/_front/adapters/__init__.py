@@ -20,9 +20,8 @@ from typing import Any, Protocol
 
 from falcon._backends import DEVICE
 from falcon._core.dtypes import DType
-from falcon._core.options import Options
+from falcon._core.matrix import Matrix
 from falcon._core.packed import PackedOperand
-from falcon._core.problem import Problem
 from falcon._gpu.where import is_on_gpu as is_on_gpu
 
 from . import host
@@ -68,48 +67,17 @@ class Adapter(Protocol):
     def scale(self, c: Any, beta: Any, out: Any, dtype: DType) -> None:
         """Write ``beta c`` to `out`, or zeros if `c` is None."""
 
-    def overlap(self, x: Any, y: Any) -> bool:
-        """Whether the arrays may share memory."""
-
-    def same_memory(self, x: Any, y: Any) -> bool:
-        """Whether arrays of one shape have the same entries at the same addresses, if known."""
-
     def permuted(self, x: Any, axes: tuple[int, ...]) -> Any:
         """Return a view with the axes in that order."""
 
     def broadcast(self, x: Any, shape: tuple[int, ...]) -> Any:
         """Return a view with that shape."""
 
-    def strides(self, x: Any) -> tuple[int, ...]:
-        """Return the distance in memory of neighbours along each axis, in any unit."""
-
     def einsum(self, text: str, arrays: Sequence[Any], dtype: Any) -> Any:
         """Call the library's own einsum; `dtype`, if it is not None, is that of the result."""
 
-    def operand(self, x: Any) -> Any:
-        """Return a matrix in the form that backends take."""
-
-    def problem(
-        self,
-        a: Any,
-        b: Any,
-        c: Any,
-        out: Any,
-        operand: DType,
-        result: DType,
-        options: Options,
-        *,
-        packed: bool = False,
-        symmetric: str = "",
-    ) -> Problem:
-        """Describe ``out = a @ b + c``.
-
-        `a`, `b`: matrices, or their shapes.
-        `out`: None: it will be made by `empty`.
-        `operand`, `result`: the types in which a and b are multiplied, and of the product.
-        `packed`: B is packed, and `b` is its source, or its shape if that was not kept.
-        `symmetric`: see `Problem`; empty: whether `b` is the transpose of `a` is found on the host.
-        """
+    def matrix(self, x: Any) -> Matrix:
+        """Describe how an array lies in memory, with all its axes."""
 
 
 def enter(**operands: Any) -> tuple[Any, ...]:

@@ -12,13 +12,12 @@ from typing import Any
 
 from falcon._backends import DEVICE, get_backend
 from falcon._core.dtypes import DType, of
-from falcon._core.options import Options
+from falcon._core.matrix import Matrix
 from falcon._core.packed import PackedOperand
-from falcon._core.problem import Problem
-from falcon._gpu import kernels, operands, workspaces
+from falcon._gpu import kernels, workspaces
 from falcon._gpu.arrays import Library, library_of
 from falcon._gpu.device import current, on
-from falcon._gpu.matrix import Matrix, dense, meet
+from falcon._gpu.operands import duplicate
 from falcon._gpu.steps import run
 from falcon._gpu.where import device_of
 
@@ -97,27 +96,17 @@ class Device:
         out[...] = x
 
     def scale(self, c: Any, beta: Any, out: Any, dtype: DType) -> None:
-        added, target = None if c is None else self.operand(c), self.operand(out)
+        added, target = None if c is None else self.matrix(c), self.matrix(out)
         # A thread may overwrite what another one has yet to read, except at the same entry.
-        if added is not None and added.overlaps(target) and not operands.same(added, target):
-            added = operands.duplicate(added)
+        if added is not None and added.overlaps(target) and not added.is_same(target):
+            added = duplicate(added)
         run(kernels.copy(added, target, float(beta) if added is not None else 1.0))
-
-    def overlap(self, x: Any, y: Any) -> bool:
-        return meet(self.library.span(x), self.library.span(y))
-
-    def same_memory(self, x: Any, y: Any) -> bool:
-        """Whether the two are one object: for others, a copy is made."""
-        return x is y
 
     def permuted(self, x: Any, axes: tuple[int, ...]) -> Any:
         return self.library.permuted(x, axes)
 
     def broadcast(self, x: Any, shape: tuple[int, ...]) -> Any:
         return self.library.broadcast(x, shape)
-
-    def strides(self, x: Any) -> tuple[int, ...]:
-        return self.library.strides(x)
 
     def einsum(self, text: str, arrays: Sequence[Any], dtype: Any) -> Any:
         """Call the library's own einsum, for copies of arrays of another dtype."""
@@ -128,41 +117,5 @@ class Device:
                 self.copy(x, cast[i])
         return self.library.einsum(text, cast)
 
-    def operand(self, x: Any) -> Matrix:
-        return x if isinstance(x, Matrix) else self.library.matrix(x)
-
-    def problem(
-        self,
-        a: Any,
-        b: Any,
-        c: Any,
-        out: Any,
-        operand: DType,
-        result: DType,
-        options: Options,
-        *,
-        packed: bool = False,
-        symmetric: str = "",
-    ) -> Problem:
-        shapes = [x if isinstance(x, tuple) else tuple(x.shape) for x in (a, b)]
-        left, right, added, target = (
-            None if x is None or isinstance(x, tuple) else self.operand(x)
-            for x in (a, None if packed else b, c, out)
-        )
-        if target is None:  # it will be by rows, of the type of the result
-            target = dense(0, (shapes[0][0], shapes[1][1]), result)
-        copy_a, copy_b, copy_c, product = operands.copies(operand, left, right, added, target)
-        if packed and not isinstance(b, tuple):  # a classical product reads B itself
-            product = product or target.overlaps(self.operand(b))
-        return Problem.of(
-            (shapes[0][0], shapes[1][1], shapes[0][1]),
-            operand,
-            options,
-            result=result,
-            device=self.device,
-            buffered=copy_c,
-            a_direct=not copy_a,
-            b_direct=not copy_b,
-            out_direct=not product,
-            packed=packed,
-        )
+    def matrix(self, x: Any) -> Matrix:
+        return self.library.matrix(x)

@@ -12,12 +12,10 @@ import numpy as np
 
 from falcon._core.arrays import has_own_rules, is_dense, to_array, to_target
 from falcon._core.dtypes import DType, find, find_torch, native
-from falcon._core.options import Options
+from falcon._core.matrix import Matrix, of_array
 from falcon._core.packed import PackedOperand
-from falcon._core.problem import Problem
-from falcon._core.symmetric import is_transpose, same_memory
 
-from ..validate import check_numeric, is_direct, is_strided, overlap, refuse_packed
+from ..validate import check_numeric, refuse_packed
 
 _HERE = nullcontext()
 
@@ -77,20 +75,11 @@ class Numpy:
         with np.errstate(all="ignore"):
             np.multiply(c, beta, out=out, dtype=dtype.numpy, casting="same_kind")
 
-    def overlap(self, x: Any, y: Any) -> bool:
-        return overlap(x, y)
-
-    def same_memory(self, x: Any, y: Any) -> bool:
-        return same_memory(x, y)
-
     def permuted(self, x: Any, axes: tuple[int, ...]) -> np.ndarray:
         return x.transpose(axes)
 
     def broadcast(self, x: Any, shape: tuple[int, ...]) -> np.ndarray:
         return np.broadcast_to(x, shape)
-
-    def strides(self, x: Any) -> tuple[int, ...]:
-        return x.strides
 
     def einsum(self, text: str, arrays: Sequence[Any], dtype: Any) -> Any:
         """Call np.einsum, in float32 for types of other packages, which it does not know."""
@@ -106,76 +95,8 @@ class Numpy:
         kept[()] = result
         return kept
 
-    def operand(self, x: Any) -> Any:
-        return x
-
-    def problem(
-        self,
-        a: Any,
-        b: Any,
-        c: Any,
-        out: Any,
-        operand: DType,
-        result: DType,
-        options: Options,
-        *,
-        packed: bool = False,
-        symmetric: str = "",
-    ) -> Problem:
-        a_shape, b_shape = (x if isinstance(x, tuple) else x.shape for x in (a, b))
-        written = result.numpy
-        left = _Operand(a, operand.left.numpy)
-        right = _Operand(b_shape if packed else b, operand.right.numpy)
-        fresh = out is None
-        sources = [x for x in (a, b) if isinstance(x, np.ndarray)]
-        out_direct = fresh or (
-            is_strided(out, written) and not any(self.overlap(out, x) for x in sources)
-        )
-        size = operand.itemsize
-        K = a_shape[1]
-        if not symmetric and len(sources) == 2 and c is None and not packed:
-            symmetric = _symmetric(a, b, operand, options)
-        return Problem.of(
-            (a_shape[0], b_shape[1], K),
-            operand,
-            options,
-            result=result,
-            buffered=c is not None
-            or symmetric in ("lower", "upper")
-            or not (out_direct and (fresh or is_direct(out, written))),
-            a_direct=left.direct,
-            b_direct=right.direct,
-            a_strided=left.strided,
-            b_strided=right.strided,
-            layout=(  # copies are by rows; a single column has a unit stride both ways
-                left.strides[0] == size if left.strided else K == 1,
-                not right.strided or right.strides[1] == size,
-                not fresh and out_direct and out.strides[0] == result.itemsize != out.strides[1],
-            ),
-            out_direct=out_direct,
-            out_overlaps_c=c is not None and not fresh and self.overlap(out, c),
-            packed=packed,
-            symmetric=symmetric,
-        )
-
-
-def _symmetric(a: np.ndarray, b: np.ndarray, dtype: DType, options: Options) -> str:
-    """Return "full" for ``x.T @ x``, unless a scheme was given by name, which computes all of C."""
-    wanted = options.scheme in ("auto", "classical") and not dtype.is_complex and len(a) > 1
-    return "full" if wanted and is_transpose(a, b) else ""
-
-
-class _Operand:
-    """How an operand lies in memory; by rows if only its shape is known."""
-
-    __slots__ = ("direct", "strided", "strides")
-
-    def __init__(self, x: Any, dtype: np.dtype) -> None:
-        known = isinstance(x, np.ndarray)
-        self.direct = not known or is_direct(x, dtype)
-        self.strided = not known or is_strided(x, dtype)
-        size = dtype.itemsize
-        self.strides = x.strides if known else (x[1] * size, size)
+    def matrix(self, x: Any) -> Matrix:
+        return of_array(x)
 
 
 class Torch(Numpy):

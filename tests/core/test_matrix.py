@@ -1,0 +1,50 @@
+"""`Matrix`: how arrays lie in host memory, against NumPy's own views of them."""
+
+import numpy as np
+import pytest
+
+from falcon._core.dtypes import FLOAT64, of
+from falcon._core.matrix import dense, of_array
+
+X = np.zeros((6, 8))
+MISALIGNED = np.zeros(8 * 6 + 1, np.int8)[1:].view("f8").reshape(2, 3)
+FIELD = np.zeros((2, 3), [("x", "f8"), ("y", "i4")])["x"]
+
+
+@pytest.mark.parametrize(
+    ("x", "strides", "is_direct"),
+    [
+        (X, (8, 1), True),
+        (X.T, (1, 8), True),
+        (X[1:, 2:5], (8, 1), True),
+        (X[::-1], (-8, 1), False),
+        (X[:, ::2], (8, 2), False),
+        (X[:, 3:4], (8, 1), True),
+        (X[:, ::2][:, :1], (8, 2), False),
+        (np.broadcast_to(X[:1], X.shape), (0, 1), False),
+    ],
+)
+def test_elements_in_place(x, strides, is_direct):
+    made = of_array(x)
+    assert (made.strides, made.is_direct, made.holds(FLOAT64)) == (strides, is_direct, True)
+    assert not made.holds(of("float32"))
+    back = made.transposed()
+    assert (back.shape, back.strides) == (x.T.shape, strides[::-1])
+    assert made.is_transpose(of_array(x.T))
+    assert made.is_same(of_array(x[:]))
+
+
+@pytest.mark.parametrize("x", [MISALIGNED, FIELD, X.astype(">f8"), X.astype(object)])
+def test_elements_that_need_a_copy(x):
+    made = of_array(x)
+    assert (made.raw, made.is_direct, made.holds(FLOAT64)) == (x.dtype, False, False)
+    assert made.is_transpose(of_array(x.T))
+    assert not made.is_same(of_array(x.astype("f8")))
+
+
+def test_overlap():
+    left, right = of_array(X[:, :4]), of_array(X[:3, 4:])
+    assert left.overlaps(right)
+    assert not of_array(X[:3]).overlaps(of_array(X[3:]))
+    shape = dense(0, (6, 8), FLOAT64)
+    assert not shape.overlaps(left) and not shape.is_same(dense(0, (6, 8), FLOAT64))
