@@ -341,17 +341,3 @@ def test_opt_einsum(monkeypatch):
         )
         assert_same(falcon.einsum(text, *arrays), expected)
         assert_same(falcon.einsum(text, *arrays, optimize="dp"), expected)
-
-
-def test_tensors():
-    torch = pytest.importorskip("torch", reason="torch is not installed")
-    a, b = whole((2, 3, 4), "float32"), whole((4, 5), "float32", 1)
-    x, y = torch.from_numpy(a), torch.from_numpy(b)
-    for found, expected in [
-        (falcon.einsum("bij,jk->kbi", x, y), np.einsum("bij,jk->kbi", a, b)),
-        (falcon.einsum("bij->jb", x, dtype=torch.float64), np.einsum("bij->jb", a, dtype="f8")),
-        (falcon.tensordot(x, y, 1), np.tensordot(a, b, 1)),
-        (falcon.dot(x, y), np.dot(a, b)),
-    ]:
-        assert type(found) is torch.Tensor
-        assert_same(found.numpy(), expected)

@@ -298,23 +298,6 @@ def close(product, expected, torch):
     torch.testing.assert_close(product, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_bfloat16_tensors(torch):
-    pytest.importorskip("ml_dtypes")
-    a, b = (torch.from_numpy(np.round(4 * x)).bfloat16() for x in (A, B))
-    expected = torch.from_numpy(np.round(4 * A) @ np.round(4 * B))
-    for x in (a, a.T.contiguous().T):
-        assert torch.equal(falcon.gemm(x, b, dtype=torch.float32), expected.float())
-        found = falcon.matmul(x, b)
-        assert found.dtype == torch.bfloat16
-        assert torch.equal(found, expected.float().bfloat16())
-    out = torch.empty(70, 60, dtype=torch.bfloat16)
-    assert falcon.gemm(a, b, out=out) is out
-    assert torch.equal(out, expected.float().bfloat16())
-    wide = falcon.gemm(a.to(torch.int8), b.to(torch.int8), dtype=torch.int32)
-    assert wide.dtype == torch.int32
-    assert torch.equal(wide, expected.int())
-
-
 @pytest.mark.parametrize("kinds", [("int8", "uint8"), ("uint8", "int8")])
 def test_tensors_of_two_types(torch, kinds):
     a, b = ((99 * x).astype("int8").astype(kind) for x, kind in zip((A, B), kinds, strict=True))

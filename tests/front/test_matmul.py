@@ -257,10 +257,14 @@ def test_the_limit_covers_the_buffer_of_a_batch():
 
 
 def test_every_call_of_a_product_is_multiplied_alike():
-    """Also with the classical algorithm by name, where the plan may be falcon's own kernels."""
+    """Small calls as their plan says; also with the classical algorithm by name, where that may be
+    falcon's own kernels.
+    """
     random = np.random.default_rng(0)
-    for M, K, N in ((8, 2048, 2048), (300, 300, 300), (1, 700, 600), (700, 600, 1)):
+    shapes = [(8, 2048, 2048), (4, 2048, 2048), (300, 300, 300), (400, 3000, 400), (4, 300, 300)]
+    for M, K, N in [*shapes, (1, 700, 600), (700, 600, 1)]:
         a, b = (random.standard_normal(x).astype("f4") for x in ((M, K), (K, N)))
+        assert (falcon.matmul(a, b) == falcon.plan(a, b)(a, b)).all()
         first, *others = (falcon.matmul(a, b, scheme="classical") for _ in range(3))
         assert all((x == first).all() for x in others)
         assert (falcon.gemm(a, b, scheme="classical") == first).all()
