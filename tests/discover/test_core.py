@@ -39,16 +39,6 @@ def test_walks_keep_the_scheme(dims, mod2):
         assert not mod2 or not terms[:, :, 1].any()
 
 
-@pytest.mark.parametrize("mod2", [False, True])
-def test_walks_lower_the_rank(mod2):
-    for dims, rank in [((2, 2, 2), 7), ((2, 2, 3), 11), ((2, 3, 3), 15)]:
-        walker = Walker(dims, moves.classical(dims), 1, mod2=mod2)
-        while walker.rank > rank and walker.flips < 20_000_000:
-            walker.walk(1_000_000, plus_after=20_000, margin=2)
-        assert walker.rank == rank
-        assert residual(walker.terms, dims, mod2) == 0
-
-
 def test_a_walk_is_a_function_of_its_seed():
     runs = []
     for seed in (1, 1, 2, 2**64 + 1):
