@@ -74,7 +74,10 @@ def test_a_profile_of_a_small_product_needs_blocks():
 
 @pytest.mark.parametrize("operand", range(3))
 def test_vectors_and_stacks_are_no_operands(operand):
-    planned = _core.plan(4, 4, 4, "f64")
+    planned, frozen = _core.plan(4, 4, 4, "f64"), np.ones((4, 4))
+    frozen.flags.writeable = False
+    with pytest.raises((ValueError, BufferError), match="read-only"):
+        _core.gemm(planned, frozen, frozen, frozen)
     for wrong in (np.ones(4), np.ones((4, 4, 4)), np.ones((4, 4), np.float32), np.ones((4, 5))):
         given = [np.ones((4, 4)) for _ in range(3)]
         given[operand] = wrong

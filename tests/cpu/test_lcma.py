@@ -23,7 +23,6 @@ from .support import (
     Operand,
     gemm,
     layout,
-    pack,
     require_cpu,
 )
 
@@ -218,29 +217,6 @@ def test_workspace_limit_is_kept(limit, scheme, name, beta, monkeypatch):
     release_workspace()
 
 
-@pytest.mark.parametrize("scheme", ["classical", "strassen"])
-def test_a_plan_called_with_another_layout_gets_the_workspace_for_it(scheme, monkeypatch):
-    """By columns, C needs another workspace than planned: the pool's one grows, for one call."""
-    rng = np.random.default_rng(12)
-    options = {"backend": "cpu", "scheme": scheme}
-    kept = pool.Pool(pool.shared().limit)
-    monkeypatch.setattr(pool, "shared", lambda: kept)
-    grown = []
-    for M, K, N in ((100, 300, 1200), (600, 400, 500), (900, 150, 100)):
-        a, b = (whole(rng, x).astype(float) for x in ((M, K), (K, N)))
-        plan = falcon.plan(a, b, **options)
-        sizes = []
-        for order in "CF":
-            kept.clear()
-            out = np.empty((M, N), order=order)
-            plan(np.asarray(a, order=order), b, out)
-            np.testing.assert_array_equal(out, a.astype(int) @ b.astype(int))
-            sizes.append(kept.nbytes)
-        assert sizes[0] == plan.workspace
-        grown.append(sizes[1] > sizes[0])
-    assert any(grown)  # for which of the shapes depends on the kernels
-
-
 @both
 def test_a_limit_above_what_is_kept_otherwise_is_used(name, monkeypatch):
     """Fewer passes, and the next call finds the workspace; at most a share of the memory."""
@@ -364,33 +340,6 @@ def test_parts_of_very_different_size_take_four_products(name, orders, tiny, cap
     assert packed.scheme.name == "4M"
     for c in (got, falcon.gemm(a, packed)):
         assert abs(c[::20].imag - want.imag).max() <= 8 * unit * abs(want.imag).max()
-
-
-@everywhere
-@pytest.mark.parametrize("name", DTYPES)
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_scaling_by_powers_of_two_changes_no_bit(isa, name, order):
-    """Lines of very different scale, scaled to one, give what even lines give, times the scales."""
-    rng = np.random.default_rng(11)
-    dtype = DTYPES[name]
-    M, N, K = 201, 173, 155
-    a, b = (normal(rng, x, name) for x in ((M, K), (K, N)))
-    rows, columns = (2.0 ** rng.integers(-30, 30, x) for x in (M, N))
-    uneven = a * rows.astype(dtype)[:, None], b * columns.astype(dtype)
-    scales = {"row_scales": 1 / rows, "column_scales": 1 / columns}
-    for scheme in ("strassen", "3x6x4:54", "strassen@strassen"):
-        form = schemes.get(scheme) if name in REAL else ComplexScheme(M3, schemes.get(scheme))
-        options = {"isa": isa, "scheme": engine_scheme(form), "threads": 2}
-        even, scaled, packed = (np.empty((M, N), dtype, order) for _ in range(3))
-        gemm(a, b, even, **options)
-        gemm(*uneven, scaled, **options, **scales)
-        expected = even * rows[:, None] * columns
-        np.testing.assert_array_equal(scaled, expected)
-        w = pack(uneven[1], **options, column_scales=1 / columns)
-        by_rows = gemm(a, b, even, **options, packed=pack(b, **options))
-        assert by_rows is None
-        gemm(*uneven, packed, **options, **scales, packed=w)
-        np.testing.assert_array_equal(packed, even * rows[:, None] * columns)
 
 
 @everywhere

@@ -71,19 +71,6 @@ def test_strides_of_c_and_of_its_mirror_image():
     assert (room == OTHER).all()
 
 
-def test_a_whole_product_and_its_transpose():
-    """The block off the diagonal of a symmetric product, with its other half."""
-    rng = np.random.default_rng(4)
-    x = rng.integers(-3, 4, (60, 200)).astype("f4")
-    c = np.zeros((200, 200), "f4")
-    for scheme in (None, "3x4x5:47"):
-        corner = c[90:, :90], c[:90, 90:].T
-        gemm(x.T[90:], x[:, :90], corner[0], mirror=corner[1], scheme=engine(scheme))
-        whole = x.T @ x
-        np.testing.assert_array_equal(c[90:, :90], whole[90:, :90])
-        np.testing.assert_array_equal(c[:90, 90:], whole[:90, 90:])
-
-
 def test_what_is_refused():
     x, c = np.ones((3, 4), "f4"), np.ones((4, 4), "f4")
     with pytest.raises(ValueError, match="triangle 'left'"):

@@ -256,18 +256,6 @@ def test_results_are_arrays_of_the_callers_library(foreign):
         assert call(a, b), name
 
 
-def test_calls_on_views_are_recalled(foreign, monkeypatch):
-    make, _, back = foreign
-    a, b, out = make(A.copy()), make(B.copy()), make(np.empty((70, 60)))
-    for call in (falcon.gemm, falcon.matmul):
-        for given in ({"scheme": "strassen"}, {"scheme": "strassen", "out": out}):
-            call(a, b, **given)
-            with monkeypatch.context() as patch:
-                for module in ("gemm", "matmul"):
-                    patch.setattr(f"falcon._front.{module}.enter", None)
-                np.testing.assert_allclose(back(call(a, b, **given)), A @ B, atol=1e-12)
-
-
 def test_other_forms_of_results():
     """Of bool, scalars and batches; what a library does not take stays an array of NumPy."""
     assert type(falcon.matmul(OneWay(A), B)) is np.ndarray
