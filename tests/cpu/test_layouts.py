@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+import falcon
 from falcon.schemes import get
 
 from .support import Operand, gemm, layout, require_cpu, run_script, whole
@@ -42,6 +43,18 @@ def test_other_strides_give_the_bits_of_a_plan_for_them():
         other = np.empty_like(c)
         gemm(a, b, other, limit=1 << 20)
         np.testing.assert_array_equal(c, other)
+
+
+@pytest.mark.parametrize("scheme", ["classical", "strassen"])
+def test_a_plan_called_with_another_layout_gets_the_workspace_for_it(scheme):
+    """By columns, C needs more than was planned; for which of the shapes depends on the kernels."""
+    rng = np.random.default_rng(12)
+    for M, K, N in ((100, 300, 1200), (600, 400, 500), (900, 150, 100)):
+        a, b = (whole(rng, x).astype(float) for x in ((M, K), (K, N)))
+        plan = falcon.plan(a, b, scheme=scheme, backend="cpu")
+        falcon.release_workspace()  # the next call takes what was planned
+        out = plan(np.asfortranarray(a), b, np.empty((M, N), order="F"))
+        np.testing.assert_array_equal(out, a.astype(int) @ b.astype(int))
 
 
 def test_layouts_are_equal_if_their_numbers_are():

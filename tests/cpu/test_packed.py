@@ -85,16 +85,6 @@ def test_size_and_printing():
     assert "for classical on" in repr(classical)
 
 
-def test_rows_decide_the_scheme_and_nothing_else():
-    b = np.ones((256, 256), "f4")
-    few, many = falcon.pack(b, rows=1, backend="cpu"), falcon.pack(b, rows=100_000, backend="cpu")
-    assert few.scheme is None
-    for packed in (few, many):
-        for M in (1, 300):
-            np.testing.assert_array_equal(falcon.gemm(np.ones((M, 256), "f4"), packed), 256)
-    assert falcon.pack(b, rows=5, scheme="strassen").scheme == schemes.get("strassen")
-
-
 # --- without its source ---------------------------------------------------------------------
 
 

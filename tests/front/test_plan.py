@@ -105,14 +105,6 @@ def test_a_packed_operand_is_planned_as_it_is_multiplied(planned_packed, kind):
         falcon.plan((60, 70), packed, scheme="classical")
 
 
-def test_int8_packed_for_int32_is_planned(planned_packed):
-    a, b = (np.ones(x, "i1") for x in ((60, 70), (70, 80)))
-    packed = falcon.pack(b, dtype="i4")
-    falcon.gemm(a, packed)
-    assert falcon.plan(a, packed).problem == falcon.plan(a.shape, packed).problem
-    assert falcon.plan(a, packed).problem == planned_packed[-1]
-
-
 def test_memory_limit_of_packed_operands():
     b = np.ones((2048, 3072))
     how = {"rows": 4096, "backend": "numpy"}
