@@ -91,7 +91,17 @@ def test_config_decorates(recwarn):
 
 @pytest.mark.parametrize(
     "value, expected",
-    [("64MiB", 2**26), ("1.5G", 3 * 2**29), ("1000", 1000), (np.uint64(1000), 1000), (None, None)],
+    [
+        ("64MiB", 2**26),
+        ("1.5G", 3 * 2**29),
+        ("1000", 1000),
+        (np.uint64(1000), 1000),
+        (None, None),
+        ("0", 0),
+        (" 2 kb ", 2048),
+        ("1t", 2**40),
+        ("10B", 10),
+    ],
 )
 def test_sizes(value, expected):
     with falcon.config(workspace_limit=value) as inside:

@@ -106,15 +106,6 @@ def test_bad_settings(changes, error, pattern):
     assert settings() == before
 
 
-@pytest.mark.parametrize(
-    "text, size",
-    [("0", 0), ("268435456", 2**28), ("256MiB", 2**28), ("1.5G", 3 * 2**29), (" 2 kb ", 2048),
-     ("1t", 2**40), ("10B", 10)],
-)  # fmt: skip
-def test_parse_bytes(text, size):
-    assert parse_bytes(text) == size
-
-
 @pytest.mark.parametrize("text", ["", "MiB", "-1", "1e6", "1 MiB 2", "1PiB", "0x10"])
 def test_parse_bytes_refuses(text):
     with pytest.raises(ValueError, match="expected a number of bytes such as"):

@@ -127,12 +127,6 @@ def test_a_plan_refuses_what_it_was_not_made_for():
         ValueError, match=r"b is \(4, 5\) float32; this plan is for \(4, 5\) float64"
     ):
         p(a, b.astype("f4"))
-    with pytest.raises(ValueError, match=r"out is \(5, 3\) float64"):
-        p(a, b, np.empty((5, 3)))
-    square = falcon.plan((4, 4), (4, 4))
-    x = np.ones((4, 4))
-    with pytest.raises(ValueError, match=r"out overlaps an operand; falcon.gemm handles that"):
-        square(x, x.copy(), x)
 
 
 def test_plan_takes_arrays_or_shapes():

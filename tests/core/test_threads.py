@@ -114,28 +114,6 @@ def test_a_limit_of_another_thread_is_its_own():
     assert seen[0] == 1 < here == seen[1]
 
 
-@several_cpus
-def test_a_limit_is_seen_by_a_recalled_call(monkeypatch):
-    if not falcon_in_threadpoolctl():
-        pytest.skip("falcon's own kernels are not built")
-    used, execute = [], falcon._core.plan.Plan.execute
-
-    def recorded(plan, *arguments, **how):
-        used.append(plan.threads)
-        execute(plan, *arguments, **how)
-
-    monkeypatch.setattr(falcon._core.plan.Plan, "execute", recorded)
-    a = np.ones((300, 300), np.float32)
-    for _ in range(2):  # the second call is recalled
-        falcon.gemm(a, a, scheme="strassen")
-    with threadpool_limits(1):
-        falcon.gemm(a, a, scheme="strassen")
-    falcon.gemm(a, a, scheme="strassen")
-    before = falcon.plan(*SHAPES).threads
-    assert used == [before, before, 1, before]
-    assert before > 1
-
-
 # --- NumPy's BLAS ---------------------------------------------------------------------------
 
 settable = pytest.mark.skipif(

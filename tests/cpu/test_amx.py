@@ -129,18 +129,6 @@ def test_few_rows_have_the_bits_of_the_vector_kernel(tiles, M):
     assert same_bits(found, known)
 
 
-@pytest.mark.parametrize("M", [2, 33, 150])
-@pytest.mark.parametrize("scheme", [None, "strassen"])
-def test_triangles_of_symmetric_products(tiles, scheme, M):
-    x = values(np.random.default_rng(5), "i8", (140, M))
-    whole = (x.T.astype(np.int64) @ x.astype(np.int64)).astype(np.int8)
-    scheme = engine_scheme(None if scheme is None else get(scheme))
-    for triangle in ("lower", "upper"):
-        c = np.empty((M, M), np.int8)
-        gemm(x.T, x, c, isa=tiles, threads=3, scheme=scheme, triangle=triangle, mirror=c.T)
-        np.testing.assert_array_equal(c, whole)
-
-
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("kind", ["trapped"] if emulated.TRAPPED else ["by AMX"])
 def test_the_real_kernels_have_the_emulated_bits(emulated_libraries, kind, dtype):

@@ -23,9 +23,7 @@ from .support import (
     Operand,
     gemm,
     layout,
-    pack,
     require_cpu,
-    same_bits,
 )
 
 require_cpu()
@@ -125,7 +123,7 @@ def test_a_multiple_that_a_later_sum_reads_is_kept():
     rng = np.random.default_rng(5)
     a, b = (whole(rng, x).astype(float) for x in ((40, 62), (62, 50)))
     c = np.empty((40, 50))
-    _core.gemm(a, b, c, scheme=form)
+    gemm(a, b, c, scheme=form)
     np.testing.assert_array_equal(c, a @ b)
 
 
@@ -176,29 +174,6 @@ def test_error_bound_and_growth(scheme, name):
     assert np.median(ratios) == pytest.approx(plan.growth, rel=0.1)
 
 
-@both
-@pytest.mark.parametrize("scheme", ["classical", "strassen", "3x4x5:48", THREE_LEVELS])
-@pytest.mark.parametrize("limit", [None, 300_000, 600_000])
-def test_bits_do_not_depend_on_threads_or_run(limit, scheme, name):
-    rng = np.random.default_rng(9)
-    a, b = (normal(rng, x, name) for x in ((397, 401), (401, 389)))
-    runs = {}
-    for threads in (1, 2, 3, 4, 2):
-        try:
-            c = falcon.gemm(
-                a, b, scheme=scheme, backend="cpu", threads=threads, workspace_limit=limit
-            )
-        except ValueError as error:  # more threads need more buffers
-            assert "workspace_limit" in str(error)
-            continue
-        runs.setdefault(threads, []).append(c)
-    first = next(iter(runs.values()))[0] if runs else None
-    assert runs or limit is not None
-    for threads, results in runs.items():
-        for c in results:
-            assert same_bits(c, first), threads
-
-
 class Ledger:
     """Stands in for `_core` in pool.py and remembers what is allocated."""
 
@@ -240,29 +215,6 @@ def test_workspace_limit_is_kept(limit, scheme, name, beta, monkeypatch):
             if order == "C" and not beta:
                 assert ledger.sizes[0] == plan.workspace
     release_workspace()
-
-
-@pytest.mark.parametrize("scheme", ["classical", "strassen"])
-def test_a_plan_called_with_another_layout_gets_the_workspace_for_it(scheme, monkeypatch):
-    """By columns, C needs another workspace than planned: the pool's one grows, for one call."""
-    rng = np.random.default_rng(12)
-    options = {"backend": "cpu", "scheme": scheme}
-    kept = pool.Pool(pool.shared().limit)
-    monkeypatch.setattr(pool, "shared", lambda: kept)
-    grown = []
-    for M, K, N in ((100, 300, 1200), (600, 400, 500), (900, 150, 100)):
-        a, b = (whole(rng, x).astype(float) for x in ((M, K), (K, N)))
-        plan = falcon.plan(a, b, **options)
-        sizes = []
-        for order in "CF":
-            kept.clear()
-            out = np.empty((M, N), order=order)
-            plan(np.asarray(a, order=order), b, out)
-            np.testing.assert_array_equal(out, a.astype(int) @ b.astype(int))
-            sizes.append(kept.nbytes)
-        assert sizes[0] == plan.workspace
-        grown.append(sizes[1] > sizes[0])
-    assert any(grown)  # for which of the shapes depends on the kernels
 
 
 @both
@@ -388,45 +340,6 @@ def test_parts_of_very_different_size_take_four_products(name, orders, tiny, cap
     assert packed.scheme.name == "4M"
     for c in (got, falcon.gemm(a, packed)):
         assert abs(c[::20].imag - want.imag).max() <= 8 * unit * abs(want.imag).max()
-
-
-@both
-def test_non_finite_c_stays_where_it_is(name):
-    """A c that is not finite does not make the product be computed again."""
-    rng = np.random.default_rng(13)
-    a, b, c = normal(rng, (3, 131, 131), name)
-    clean = falcon.gemm(a, b, c, beta=1.0, scheme="strassen", backend="cpu")
-    c.real[3, 4], c.real[100, 130], c.real[9, 9] = np.nan, np.inf, -np.inf
-    got = falcon.gemm(a, b, c, beta=1.0, scheme="strassen", backend="cpu")
-    clean.real[3, 4], clean.real[100, 130], clean.real[9, 9] = np.nan, np.inf, -np.inf
-    np.testing.assert_array_equal(got, clean)
-
-
-@everywhere
-@pytest.mark.parametrize("name", DTYPES)
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_scaling_by_powers_of_two_changes_no_bit(isa, name, order):
-    """Lines of very different scale, scaled to one, give what even lines give, times the scales."""
-    rng = np.random.default_rng(11)
-    dtype = DTYPES[name]
-    M, N, K = 201, 173, 155
-    a, b = (normal(rng, x, name) for x in ((M, K), (K, N)))
-    rows, columns = (2.0 ** rng.integers(-30, 30, x) for x in (M, N))
-    uneven = a * rows.astype(dtype)[:, None], b * columns.astype(dtype)
-    scales = {"row_scales": 1 / rows, "column_scales": 1 / columns}
-    for scheme in ("strassen", "3x6x4:54", "strassen@strassen"):
-        form = schemes.get(scheme) if name in REAL else ComplexScheme(M3, schemes.get(scheme))
-        options = {"isa": isa, "scheme": engine_scheme(form), "threads": 2}
-        even, scaled, packed = (np.empty((M, N), dtype, order) for _ in range(3))
-        gemm(a, b, even, **options)
-        gemm(*uneven, scaled, **options, **scales)
-        expected = even * rows[:, None] * columns
-        np.testing.assert_array_equal(scaled, expected)
-        w = pack(uneven[1], **options, column_scales=1 / columns)
-        by_rows = gemm(a, b, even, **options, packed=pack(b, **options))
-        assert by_rows is None
-        gemm(*uneven, packed, **options, **scales, packed=w)
-        np.testing.assert_array_equal(packed, even * rows[:, None] * columns)
 
 
 @everywhere

@@ -47,19 +47,6 @@ def test_only_the_triangle_is_written_and_mirrored(dtype, M):
             np.testing.assert_array_equal(c, expected(whole, triangle, mirrored))
 
 
-@pytest.mark.parametrize("triangle", ["lower", "upper"])
-@pytest.mark.parametrize(("alpha", "beta"), [(2.0, 3.0), (0.0, 2.0), (1.0, 0.0)])
-@pytest.mark.parametrize("M", [20, 150])
-def test_alpha_and_beta_touch_the_triangle_alone(triangle, alpha, beta, M):
-    rng = np.random.default_rng(1)
-    x = rng.integers(-4, 5, (40, M)).astype("f4")
-    for order, mirrored in product("CF", (False, True)):
-        c = np.full((M, M), 5, "f4", order=order)
-        gemm(x.T, x, c, alpha, beta, triangle=triangle, mirror=c.T if mirrored else None, threads=2)
-        whole = alpha * (x.T @ x) + beta * 5
-        np.testing.assert_array_equal(c, expected(whole, triangle, mirrored, 5))
-
-
 def test_passes_cut_the_triangle():
     """A workspace so small that M, N and K are cut: parts off the diagonal, several sums of K."""
     rng = np.random.default_rng(2)
@@ -82,30 +69,6 @@ def test_strides_of_c_and_of_its_mirror_image():
     np.testing.assert_array_equal(c, x.T @ x)
     c[...] = OTHER
     assert (room == OTHER).all()
-
-
-def test_a_whole_product_and_its_transpose():
-    """The block off the diagonal of a symmetric product, with its other half."""
-    rng = np.random.default_rng(4)
-    x = rng.integers(-3, 4, (60, 200)).astype("f4")
-    c = np.zeros((200, 200), "f4")
-    for scheme in (None, "3x4x5:47"):
-        corner = c[90:, :90], c[:90, 90:].T
-        gemm(x.T[90:], x[:, :90], corner[0], mirror=corner[1], scheme=engine(scheme))
-        whole = x.T @ x
-        np.testing.assert_array_equal(c[90:, :90], whole[90:, :90])
-        np.testing.assert_array_equal(c[:90, 90:], whole[:90, 90:])
-
-
-def test_bits_do_not_depend_on_threads_and_equal_the_whole_product():
-    x = np.random.default_rng(5).standard_normal((900, 500)).astype("f4")
-    whole = np.empty((500, 500), "f4")
-    gemm(x.T, x, whole)
-    for threads in (1, 2, 3, 5):
-        c = np.empty((500, 500), "f4")
-        gemm(x.T, x, c, threads=threads, triangle="lower", mirror=c.T)
-        np.testing.assert_array_equal(np.tril(c), np.tril(whole))
-        np.testing.assert_array_equal(c, c.T)
 
 
 def test_what_is_refused():

@@ -92,7 +92,8 @@ def test_whole_numbers_up_to_the_bound_and_beyond(scheme):
 @pytest.mark.parametrize("scheme", ["auto", "classical", "strassen"])
 def test_alpha_and_beta_have_all_bits(row, most, scheme):
     rng = np.random.default_rng(4)
-    a, b, c = (whole(rng, x, most).astype(row.numpy) for x in ((171, 163), (163, 199), (171, 199)))
+    a, b = (whole(rng, x, most).astype(row.numpy) for x in ((171, 163), (163, 199)))
+    c = whole(rng, (171, 199), 2**63 - 1).astype(row.numpy)
     product = a @ b
     with np.errstate(over="ignore"):
         for alpha in (1, -1, 3, 2**53 + 1, -(2**62) + 5, 2**63 + 1):
@@ -131,13 +132,6 @@ def test_batches_and_packed_operands(row):
         np.testing.assert_array_equal(falcon.matmul(swapped, b), a @ b)
 
 
-def test_uint64_wraps_as_its_signed_image():
-    """2^64 - 1 is -1, whose products are small."""
-    a = np.full((180, 190), 2**64 - 1, np.uint64)
-    found = falcon.matmul(a, a.T.copy())
-    np.testing.assert_array_equal(found, np.full((180, 180), 190, np.uint64))
-
-
 @both_types
 def test_a_limit_that_only_the_kernels_for_64_bits_keep(row):
     a = np.full((300, 300), 3, row.numpy)
@@ -151,15 +145,3 @@ def test_a_limit_that_only_the_kernels_for_64_bits_keep(row):
         found.add(plan.operand)
         np.testing.assert_array_equal(falcon.gemm(a, a, workspace_limit=limit), a @ a)
     assert found == {row, BY_FLOAT[row]}
-
-
-@both_types
-@pytest.mark.parametrize("beta", [1, -1, 3])
-def test_a_small_product_is_added_to_large_numbers(row, beta):
-    rng = np.random.default_rng(6)
-    a, b = (whole(rng, x, 9).astype(row.numpy) for x in ((171, 163), (163, 199)))
-    c = whole(rng, (171, 199), 2**62).astype(row.numpy)
-    assert falcon.plan(a, b).operand is BY_FLOAT[row]
-    with np.errstate(over="ignore"):
-        wanted = a @ b + np.array(beta % 2**64, np.uint64).astype(row.numpy) * c
-    np.testing.assert_array_equal(falcon.gemm(a, b, c, beta=beta), wanted)

@@ -18,7 +18,7 @@ from falcon._core.problem import Problem
 from falcon._core.rates import Rates
 from falcon.decision import machine as machine_module
 from falcon.decision import rates as rates_module
-from falcon.decision.machine import profile, replaced, revision
+from falcon.decision.machine import profile, revision
 from falcon.decision.rates import measure_all, rates
 from falcon.decision.store import read
 
@@ -303,13 +303,6 @@ def test_what_was_disturbed_is_measured_again_or_keeps_what_it_had(folder):
     assert set(made.rates) == {("calm", "float32", 1)}
     assert disturbed == {"never float32, 1 threads": "differ by 40%"}
     assert len(steps) == 4
-
-
-def test_replaced_drops_cached_plans():
-    first = falcon.plan((8, 8), (8, 8))
-    assert falcon.plan((8, 8), (8, 8)) is first
-    replaced()
-    assert falcon.plan((8, 8), (8, 8)) is not first
 
 
 def test_measure_all_keeps_what_was_measured_until_ctrl_c(folder, monkeypatch):

@@ -106,31 +106,6 @@ def test_a_step_solves_the_normal_equations(even, fixed, rough, monkeypatch):
     assert error == pytest.approx(fit.error(), rel=1e-5 if rough else 1e-10)
 
 
-@pytest.mark.parametrize("rough", [True, False])
-def test_steps_come_back_to_the_equations(rough):
-    rng = np.random.default_rng(1)
-    fit = fitted("strassen")
-    fit.x += 0.02 * rng.standard_normal(fit.x.shape)
-    assert fit.relax(50, rough=rough) < (1e-10 if rough else 1e-18)
-    assert fit.error() == pytest.approx(fit.relax(0), abs=1e-12)
-
-
-def test_steps_leave_fixed_entries_alone():
-    fit = fitted("strassen")
-    fit.free = np.abs(fit.x) > 0.5
-    fit.x += 0.02 * np.random.default_rng(2).standard_normal(fit.x.shape)
-    fixed, before = fit.x[~fit.free], fit.error()
-    assert fit.relax(3) < before
-    np.testing.assert_array_equal(fit.x[~fit.free], fixed)
-
-
-@pytest.mark.parametrize("rough", [True, False])
-def test_weights_pull_to_the_centre(rough):
-    fit = fitted("strassen")
-    fit.relax(50, 1e6, 0.25, goal=-1.0, rough=rough)
-    assert np.abs(fit.x - 0.25).max() < 1e-3
-
-
 def test_families_that_run_away_are_left_alone(monkeypatch):
     monkeypatch.setattr(hops_module, "SYMMETRIC", 0.0)
     hops = hops_module.Hops((2, 2, 3), 10)  # the border rank: minima come near with endless entries

@@ -126,12 +126,6 @@ def test_no_rank_above_the_lowest_known_is_reported(tmp_path, capsys):
     assert {int(x) for x in re.findall(r"rank (\d+)", second)} == {49}
 
 
-def test_a_rank_that_is_not_found(tmp_path, capsys):
-    assert run(tmp_path, 2, 2, 2, "--rank", 6, "--flips", 100_000) == 1
-    assert "no scheme of rank 6 was found; the lowest known rank is 7" in capsys.readouterr().out
-    assert not list(tmp_path.glob("*.json"))  # rank 7 is in the catalogue
-
-
 @pytest.mark.parametrize("objective", ["nnz", "growth", "additions"])
 def test_objectives(tmp_path, objective):
     assert run(tmp_path, 2, 2, 2, "--objective", objective, "--minutes", 0.03, "--scratch") == 2

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 import falcon
+from falcon._core.cpus import usable_cpus
 from falcon._front import batches, calls, execute, planner
 from falcon.decision.machine import replaced
 
@@ -89,19 +91,13 @@ def unaligned(x):
     return raw
 
 
-# Operands that differ in one thing from those that were seen.
+# Operands that differ in one thing from those that were seen; other types: tests/contract.
 CHANGES = {
     "strides of a": lambda a, b, out: (np.asfortranarray(a), b, out),
-    "strides of b": lambda a, b, out: (a, np.repeat(b, 2, axis=1)[:, ::2], out),
     "strides of out": lambda a, b, out: (a, b, np.empty((*out.shape, 2))[..., 0]),
     "reversed": lambda a, b, out: (a[::-1], b, out),
-    "dtype of a": lambda a, b, out: (a.astype("f4"), b, out),
-    "byte order": lambda a, b, out: (a.astype(">f8"), b, out),
-    "dtype of out": lambda a, b, out: (a, b, np.empty(out.shape, "c16")),
     "unaligned": lambda a, b, out: (unaligned(a), b, out),
     "unaligned out": lambda a, b, out: (a, b, unaligned(out)),
-    "list": lambda a, b, out: (a.tolist(), b, out),
-    "map of a file": lambda a, b, out: (a.view(np.memmap), b, out),
 }
 
 
@@ -114,7 +110,7 @@ def test_other_operands_are_planned_again(recalled, how, scheme):
     a, b, out = CHANGES[how](a, b, out)
     result, was = recalled(falcon.gemm, a, b, out=out, scheme=scheme)
     assert not was
-    np.testing.assert_array_equal(result, np.asarray(a) @ b)
+    np.testing.assert_array_equal(result, a @ b)
 
 
 @pytest.mark.parametrize(
@@ -140,12 +136,13 @@ def test_strides_that_flags_do_not_tell(recalled, first, second):
     np.testing.assert_array_equal(result, other @ b)
 
 
-def test_other_cpus_are_planned_again(recalled, monkeypatch):
+@pytest.mark.skipif(usable_cpus() < 2, reason="one CPU: nothing to limit")
+def test_other_cpus_are_planned_again(recalled):
     a, b = operands()
     falcon.gemm(a, b, scheme="strassen")
     assert recalled(falcon.gemm, a, b, scheme="strassen")[1]
-    monkeypatch.setattr(calls, "limit_here", lambda: 77)
-    assert not recalled(falcon.gemm, a, b, scheme="strassen")[1]
+    with threadpool_limits(1):
+        assert not recalled(falcon.gemm, a, b, scheme="strassen")[1]
 
 
 @pytest.mark.parametrize(
@@ -178,38 +175,6 @@ def test_settings_and_what_plans_depend_on(recalled):
     assert recalled(falcon.gemm, a, b, out=out, threads=1)[1]
 
 
-def test_every_call_is_verified(monkeypatch):
-    """Such calls are neither recalled nor multiplied as a batch."""
-    runs, run = [], execute._run
-    monkeypatch.setattr(execute, "_run", lambda x: runs.append(x) or run(x))
-    a, b = operands()
-    batch = np.stack([a, a + 1])
-    for call, products in (
-        (lambda **given: falcon.gemm(a, b, **given), 1),
-        (lambda **given: falcon.matmul(a, b, **given), 1),
-        (lambda **given: falcon.matmul(batch, np.stack([b, b]), **given), 2),
-        (lambda **given: falcon.matmul(a[0], b, **given), 1),
-        (lambda **given: falcon.gram(batch, **given), 2),
-    ):
-        for _ in range(2):
-            runs.clear()
-            call(check="verify")
-            with falcon.config(check="verify"):
-                call()
-            assert len(runs) == 2 * products
-    assert not calls._calls
-
-
-def test_the_second_call_has_the_arithmetic_of_the_first(recalled):
-    a, b = np.random.default_rng(0).standard_normal((2, 40, 40)).astype("f4")
-    how = {"arithmetic": "bf16x6", "backend": "numpy"}
-    first = falcon.gemm(a, b, **how)
-    again, was = recalled(falcon.gemm, a, b, **how)
-    assert was
-    np.testing.assert_array_equal(again, first)
-    assert (first != np.matmul(a, b)).any()
-
-
 def test_errors_are_not_remembered():
     a, b = operands()
     for _ in range(3):
@@ -227,24 +192,6 @@ def test_few_are_kept(monkeypatch):
     for size in range(2, 12):
         falcon.gemm(np.ones((size, 2)), np.ones((2, 2)), out=np.empty((size, 2)))
         assert len(calls._calls) <= 3
-
-
-def test_what_a_small_call_may_be():
-    """By the rules of `is_small`'s docstring, spelt out for each kind of array."""
-    whole, frozen = np.zeros((300, 300)), np.zeros((300, 300))
-    frozen.flags.writeable = False
-    few = np.zeros((4, 300)), np.zeros((300, 300))
-    assert calls.is_small(*few, None) and calls.is_small(*few, np.zeros((4, 300)))
-    assert calls.is_small(few[0].T.copy().T, few[1].T, None)
-    assert calls.is_small(*(x.astype("f4") for x in few), None)
-    for a, b, out in (
-        *((few[0], x, None) for x in (whole[::2, ::2], whole[0], whole[:64], whole.astype("f4"))),
-        *((x, whole, None) for x in (few[0].astype("i4"), few[0].astype(">f8"))),
-        *((*few, x) for x in (whole, np.zeros((4, 300), "f4"), frozen[:4], whole[0])),
-        (np.zeros((16, 4000)), np.zeros((4000, 300)), None),
-        (np.zeros((1100, 300)), whole, None),
-    ):
-        assert not calls.is_small(a, b, out)
 
 
 BATCHES = [((6, 3, 4), (6, 4, 5)), ((2, 3, 5, 4), (3, 4, 2)), ((5, 4), (3, 4, 2)), ((7, 4), (4,)),

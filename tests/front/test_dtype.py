@@ -10,8 +10,6 @@ import pytest
 import falcon
 from falcon._backends import BACKENDS
 from falcon._core.dtypes import ENGINE, PAIRS, TABLE, of
-from falcon._front.adapters.host import NUMPY
-from falcon._front.arithmetic import result_type
 
 INT32 = of("int32")
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -267,11 +265,3 @@ def test_booleans_are_counted(density):
         falcon.matmul(a, b, np.empty((3, 3), bool))
     with pytest.raises(ValueError, match=r"inner|mismatch"):
         falcon.matmul(a, b[:, :7])
-
-
-def test_booleans_are_refused_for_what_they_are():
-    logical = np.ones((3, 3), bool)
-    with pytest.raises(TypeError, match="a has dtype bool; expected integers, floats or complex"):
-        result_type(NUMPY, {"a": logical}, "f4")
-    with pytest.raises(TypeError, match="a is a PackedOperand"):
-        falcon.matmul(falcon.pack(np.eye(3)), logical)

@@ -36,6 +36,7 @@ GEMM = [  # positional, keywords, error, pattern
     ((A, B, C[0]), {}, ValueError, r"c has shape \(5,\); expected a matrix"),
     ((A, B), {"beta": np.nan}, ValueError, "beta is nan but c is missing"),
     ((A > 0, B), {}, TypeError, "a has dtype bool; expected integers, .* [(]falcon.matmul counts"),
+    ((A > 0, B), {"dtype": "f4"}, TypeError, "a has dtype bool; expected integers, floats"),
     ((None, B), {}, TypeError, "a is None; expected an array"),
     ((A, B.astype(TEXT)), {}, TypeError, "b has dtype .*; expected integers"),
     ((A, B, C.astype("U1")), {}, TypeError, "c has dtype <U1"),

@@ -256,18 +256,6 @@ def test_results_are_arrays_of_the_callers_library(foreign):
         assert call(a, b), name
 
 
-def test_calls_on_views_are_recalled(foreign, monkeypatch):
-    make, _, back = foreign
-    a, b, out = make(A.copy()), make(B.copy()), make(np.empty((70, 60)))
-    for call in (falcon.gemm, falcon.matmul):
-        for given in ({"scheme": "strassen"}, {"scheme": "strassen", "out": out}):
-            call(a, b, **given)
-            with monkeypatch.context() as patch:
-                for module in ("gemm", "matmul"):
-                    patch.setattr(f"falcon._front.{module}.enter", None)
-                np.testing.assert_allclose(back(call(a, b, **given)), A @ B, atol=1e-12)
-
-
 def test_other_forms_of_results():
     """Of bool, scalars and batches; what a library does not take stays an array of NumPy."""
     assert type(falcon.matmul(OneWay(A), B)) is np.ndarray
@@ -296,23 +284,6 @@ def close(product, expected, torch):
     assert type(product) is torch.Tensor
     assert product.device.type == "cpu"
     torch.testing.assert_close(product, expected, rtol=1e-4, atol=1e-4)
-
-
-def test_bfloat16_tensors(torch):
-    pytest.importorskip("ml_dtypes")
-    a, b = (torch.from_numpy(np.round(4 * x)).bfloat16() for x in (A, B))
-    expected = torch.from_numpy(np.round(4 * A) @ np.round(4 * B))
-    for x in (a, a.T.contiguous().T):
-        assert torch.equal(falcon.gemm(x, b, dtype=torch.float32), expected.float())
-        found = falcon.matmul(x, b)
-        assert found.dtype == torch.bfloat16
-        assert torch.equal(found, expected.float().bfloat16())
-    out = torch.empty(70, 60, dtype=torch.bfloat16)
-    assert falcon.gemm(a, b, out=out) is out
-    assert torch.equal(out, expected.float().bfloat16())
-    wide = falcon.gemm(a.to(torch.int8), b.to(torch.int8), dtype=torch.int32)
-    assert wide.dtype == torch.int32
-    assert torch.equal(wide, expected.int())
 
 
 @pytest.mark.parametrize("kinds", [("int8", "uint8"), ("uint8", "int8")])

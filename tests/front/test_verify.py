@@ -304,19 +304,20 @@ def test_the_default_follows_the_plan(name, scheme):
 
 @pytest.fixture
 def broken(monkeypatch):
-    """A backend that doubles one entry of every product."""
+    """A call that breaks a backend: it then doubles one entry of every product."""
     execute = NumpyBackend.execute
 
     def wrong(self, plan, a, b, c, out, **options):
         execute(self, plan, a, b, c, out, **options)
         out[-1, -1] *= 2
 
-    monkeypatch.setattr(NumpyBackend, "execute", wrong)
+    return lambda: monkeypatch.setattr(NumpyBackend, "execute", wrong)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "c8"])
 @pytest.mark.parametrize("scheme", ["classical", "strassen"])
 def test_a_broken_backend_is_caught(broken, dtype, scheme):
+    """In calls like earlier ones, too."""
     a, b = np.ones((2, 8, 8), dtype)
     options = {"backend": "numpy", "scheme": scheme, "check": "verify"}
     calls = [
@@ -325,8 +326,12 @@ def test_a_broken_backend_is_caught(broken, dtype, scheme):
         lambda: falcon.gemm(a, b, out=np.empty((8, 8), "c16"), **options),
         lambda: falcon.matmul(a, b, **options),
         lambda: falcon.matmul(np.stack([a, a]), b, **options),
+        lambda: falcon.matmul(np.stack([a, a]), np.stack([b, b]), **options),
         lambda: falcon.matmul(a[0], b, **options),
     ]
+    for call in calls:
+        call()
+    broken()
     for call in calls:
         with pytest.raises(falcon.VerificationError, match=r"8 x 8 .* failed Freivalds' check"):
             call()

@@ -4,7 +4,6 @@ import copy
 import json
 import pickle
 
-import numpy as np
 import pytest
 
 from falcon import schemes
@@ -113,14 +112,3 @@ def test_only_integers_have_them():
     s = schemes.get("winograd")
     with pytest.raises(SchemeError, match="of a scheme of integers"):
         Scheme(s.U * 0.5, s.V * 2, s.W, sums={"V": []})
-
-
-def test_no_search_is_run_for_what_a_file_says(monkeypatch):
-    def refuse(matrix):
-        raise AssertionError("a search")
-
-    monkeypatch.setattr(schemes._scheme, "share", refuse)
-    for name in NAMES:
-        scheme = schemes.get(name).renamed("again", "a test")
-        scheme.__dict__.pop("shared_sums", None)
-        assert np.all([x.additions >= 0 for x in scheme.shared_sums])
