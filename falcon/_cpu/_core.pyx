@@ -84,8 +84,7 @@ def kernel_info(dtype, isa=None):
     """The best kernel's fields of `falcon_kernel` (src/kernels/kernel.h), for a dtype of DTYPES."""
     cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
     return {"name": k.name.decode(), "isa": ISA_NAMES[k.isa], "mr": k.mr, "nr": k.nr,
-            "vlen": k.vlen, "kr": k.kr, "kc": k.kc, "panel": k.panel, "acc": k.acc,
-            "rows_in_place": k.rows_in_place, "streams_rows": bool(k.streams_rows)}
+            "vlen": k.vlen, "kr": k.kr, "kc": k.kc, "panel": k.panel, "acc": k.acc}
 
 
 def peak(dtype, int threads=1, isa=None, double seconds=0.2):
@@ -192,6 +191,11 @@ cdef class Layout:
     def chunks(self):
         """Rows of A, columns of B and steps of K that are multiplied in a pass."""
         return (self.cut.mb, self.cut.nb, self.cut.kb)
+
+    @property
+    def b_in_place(self):
+        """Whether B is read where it is if A has few rows: no copy of it is made in memory."""
+        return falcon_reads_b_in_place(self.kern, form_of(self.scheme), &self.problem)
 
     cdef tuple numbers(self):
         cdef falcon_problem *p = &self.problem

@@ -59,6 +59,12 @@ int fl_is_thin(const falcon_kernel *kern, const falcon_scheme *s, const falcon_p
     return s == &fl_classical_scheme && !t->packed_b && t->b_cs == 1 && t->M <= kern->rows_in_place;
 }
 
+int falcon_reads_b_in_place(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob) {
+    const falcon_scheme *s = FL_SCHEME(scheme);
+    const int by_rows = s == &fl_classical_scheme && !prob->packed_b && prob->b_cs == 1 && !fl_wants_transpose(prob);
+    return by_rows && (fl_is_thin(kern, s, prob) || kern->streams_rows);
+}
+
 int fl_is_gemv(const falcon_scheme *scheme, const falcon_problem *prob) {
     return !scheme && !prob->packed_b && !prob->triangle && !prob->mirror && (prob->M == 1 || prob->N == 1);
 }
