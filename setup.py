@@ -123,9 +123,12 @@ class BuildOptional(build_ext):
 
     def _add_header(self, extension: Extension, name: str, text: str) -> None:
         """Write a header that the extension includes, and whose changes rebuild it."""
-        folder = Path(self.build_temp)
-        extension.include_dirs.append(str(folder))
-        extension.depends.append(str(TABLE.write(folder / name, text)))
+        path = Path(self.build_temp) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists() or path.read_text(encoding="ascii") != text:
+            path.write_text(text, encoding="ascii")
+        extension.include_dirs.append(self.build_temp)
+        extension.depends.append(str(path))
 
     def _knows(self, flags: tuple[str, ...], header: str = "stddef.h") -> bool:
         """Whether the compiler takes these flags, and has the header; another one may not."""

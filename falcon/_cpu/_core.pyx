@@ -119,7 +119,7 @@ cdef class Layout:
     cdef falcon_blocking asked, cut  # zeros of `asked`: chosen in `cut`
     cdef size_t limit
     cdef int form  # falcon_form of the problem
-    cdef bint is_forked, is_blocked, is_small
+    cdef bint is_blocked, is_small
     cdef readonly Scheme scheme
     cdef readonly int threads
     cdef readonly size_t nbytes  # of the workspace
@@ -128,7 +128,6 @@ cdef class Layout:
         """Choose what is open."""
         cdef const falcon_scheme *s = form_of(self.scheme)
         self.form = falcon_form(self.kern, s, &self.problem)
-        self.is_forked = falcon_in_forked_child()
         self.is_small = not self.is_blocked and s == NULL and falcon_is_small(&self.problem)
         self.cut, self.nbytes = self.asked, 0
         falcon_blocking_fill(self.kern, s, &self.problem, self.threads, self.limit, &self.cut)
@@ -139,8 +138,7 @@ cdef class Layout:
     cdef Layout fitting(self, const falcon_problem *p):
         """The layout for operands with such strides: itself where they lie as planned."""
         cdef Layout other
-        if (falcon_form(self.kern, form_of(self.scheme), p) == self.form
-                and falcon_in_forked_child() == self.is_forked):
+        if falcon_form(self.kern, form_of(self.scheme), p) == self.form:
             return self
         other = Layout.__new__(Layout)
         other.kern, other.problem, other.asked = self.kern, p[0], self.asked

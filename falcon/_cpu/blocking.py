@@ -36,7 +36,7 @@ def option(
     This is the one place that sizes a call. The workspace may exceed the limit.
     """
     kernels = isa() if packed is None else packed.isa
-    row, splits = operand or problem.operand, 1 if operand is None else operand.parts
+    row = operand or problem.operand
     extra = extra_bytes(problem, scheme, row)
     layout = _layout(
         problem,
@@ -45,7 +45,7 @@ def option(
         scheme=engine_scheme(scheme) if packed is None else packed.scheme,
         limit=_room(problem, limit, extra),
         packed=packed,
-        is_buffered=needs_buffer(problem, scheme, splits),
+        is_buffered=needs_buffer(problem, scheme, row.parts),
     )
     few_rows = (
         layout.b_in_place

@@ -89,14 +89,6 @@ def tables(types: tuple[str, ...], built: tuple[Isa, ...]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write(path: Path, text: str) -> Path:
-    """Write a C header; a file that has the same text stays as it is, and is not built again."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists() or path.read_text(encoding="ascii") != text:
-        path.write_text(text, encoding="ascii")
-    return path
-
-
 #: The other C files, on floors: a file may use the symbols of files on lower floors, kernels use
 #: none. A test checks the object files.
 FLOORS = {
@@ -127,8 +119,7 @@ FLOORS = {
 BASELINE = tuple(FLOORS)
 
 HERE = Path(__file__).parent
-HEADERS = tuple(x.relative_to(HERE).as_posix() for x in sorted(HERE.glob("src/*/*.h")))
-HEADERS += ("src/falcon_cpu.h",)
+HEADERS = tuple(x.relative_to(HERE).as_posix() for x in sorted(HERE.glob("src/**/*.h")))
 
 CYTHON = "_core.pyx"
 #: Changing any of these, CYTHON or BASELINE builds the extension again.
