@@ -33,6 +33,7 @@ ROOT = Path(__file__).resolve().parent
 CPU = Path("falcon") / "_cpu"
 DISCOVER = Path("falcon") / "discover"
 CORE = Path("falcon") / "_core"
+LOOPS = "falcon._front.accelerate._loops"
 MODE = os.environ.get("FALCON_BUILD", "skip" if sys.platform == "win32" else "optional")
 # The machine to build for: that of a cross build, else this one.
 MACHINE = os.environ.get("_PYTHON_HOST_PLATFORM", platform.machine()).rpartition("-")[2]
@@ -54,13 +55,12 @@ def load_table() -> ModuleType:
 TABLE = load_table()
 
 
-def engine_names() -> tuple[str, ...]:
-    """Return the element types of kernels: dtypes.py alone, for the same reason."""
+def load_dtypes() -> ModuleType:
+    """Import dtypes.py, which needs NumPy, without falcon, for the same reason."""
     package = ModuleType("falcon_core")
     package.__path__ = [str(ROOT / CORE)]
     sys.modules[package.__name__] = package
-    names: tuple[str, ...] = importlib.import_module("falcon_core.dtypes").ENGINE_NAMES
-    return names
+    return importlib.import_module("falcon_core.dtypes")
 
 
 def _short(error: BaseException) -> str:
@@ -89,6 +89,8 @@ class BuildOptional(build_ext):
         self._record("")
 
     def build_extension(self, extension: Extension) -> None:
+        if extension.name == LOOPS:
+            self._add_header(extension, "numpy_types.h", numpy_types())
         if extension.name != "falcon._cpu._core":
             super().build_extension(extension)
             return
@@ -97,9 +99,8 @@ class BuildOptional(build_ext):
         built = [x for x in TABLE.isas_for(MACHINE) if self._knows(x.flags)]
         for isa in {*TABLE.isas_for(MACHINE)} - {*built}:
             print(f"falcon: no {isa.name} kernels: the compiler does not know their flags")
-        tables = TABLE.write_tables(Path(self.build_temp), engine_names(), tuple(built))
-        extension.include_dirs.append(self.build_temp)
-        extension.depends.append(str(tables))
+        tables = TABLE.tables(load_dtypes().ENGINE_NAMES, tuple(built))
+        self._add_header(extension, TABLE.TABLES, tables)
         headers = [str(CPU / name) for name in TABLE.HEADERS]
         if OPENMP and self._knows(TABLE.OPENMP_FLAGS, "omp.h"):
             extension.extra_compile_args += TABLE.OPENMP_FLAGS
@@ -119,6 +120,15 @@ class BuildOptional(build_ext):
                 )
         extension.extra_objects = [name for made in running for name in made.result()]
         super().build_extension(extension)
+
+    def _add_header(self, extension: Extension, name: str, text: str) -> None:
+        """Write a header that the extension includes, and whose changes rebuild it."""
+        path = Path(self.build_temp) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists() or path.read_text(encoding="ascii") != text:
+            path.write_text(text, encoding="ascii")
+        extension.include_dirs.append(self.build_temp)
+        extension.depends.append(str(path))
 
     def _knows(self, flags: tuple[str, ...], header: str = "stddef.h") -> bool:
         """Whether the compiler takes these flags, and has the header; another one may not."""
@@ -168,8 +178,22 @@ def cpu_extension() -> Extension:
         [str(CPU / TABLE.CYTHON), *(str(CPU / name) for name in TABLE.BASELINE)],
         include_dirs=[str(CPU / TABLE.INCLUDE_DIR)],
         extra_compile_args=[*TABLE.COMMON_FLAGS],
-        depends=[str(CPU / name) for name in (*TABLE.HEADERS, *TABLE.CYTHON_PARTS)],
+        depends=[str(CPU / name) for name in TABLE.DEPENDS],
     )
+
+
+def numpy_types() -> str:
+    """Return C text that lists NumPy's types that kernels multiply, several of which may be one.
+
+    Each with its number in NumPy, and whether NumPy multiplies it in loops, not by a BLAS.
+    """
+    from numpy import dtype, typecodes
+
+    find, types = load_dtypes().find, [dtype(x) for x in typecodes["All"]]
+    rows = {x.num: row for x in types if (row := find(x)) is not None and row.engine is not None}
+    entries = " ".join(f"X({number}, {int(not row.has_blas)})" for number, row in rows.items())
+    title = "/* Written by setup.py, from the table of falcon/_core/dtypes.py. */"
+    return f"{title}\n#define NUMPY_TYPES(X) {entries}\n"
 
 
 def numpy_loops() -> list[Extension]:
@@ -181,7 +205,7 @@ def numpy_loops() -> list[Extension]:
     folder = Path("falcon") / "_front" / "accelerate"
     return [
         Extension(
-            "falcon._front.accelerate._loops",
+            LOOPS,
             [str(folder / "_loops.c")],
             include_dirs=[get_include()],
         )

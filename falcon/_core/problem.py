@@ -23,29 +23,17 @@ _LEAST_STREAMED_SIDE, _LEAST_STREAMED_ELEMENTS = 1024, 2**22
 _set = object.__setattr__  # sets fields of a frozen dataclass
 
 
-def has_few_rows(
-    M: int,
-    N: int,
-    K: int,
-    itemsize: int,
-    rows_in_place: int = MOST_ROWS_IN_PLACE,
-    streams_rows: bool = True,
-) -> bool:
-    """Whether A has so few rows that copying B would cost more than multiplying.
+def has_few_rows(M: int, N: int, K: int, itemsize: int) -> bool:
+    """Whether A has so few rows that copying B, as a BLAS does, costs more than multiplying.
 
-    `rows_in_place`: rows up to which a kernel reads B in place; `streams_rows`: whether it
-    multiplies while it reads B; by default those of the best kernel. Of up to 32 rows in float64,
-    the last panel of 8 rows may be nearly empty: they are not streamed.
+    This is when such products leave a BLAS; whether the kernels in use read B in place is the
+    engine's to say (`Layout.b_in_place`). Of up to 32 rows in float64, the last panel of 8 rows may
+    be nearly empty: they are not streamed.
     """
-    if 2 <= M <= min(rows_in_place, MOST_ROWS_IN_PLACE):
+    if 2 <= M <= MOST_ROWS_IN_PLACE:
         return N * K >= _LEAST_ELEMENTS_IN_PLACE
     few = max(MOST_ROWS_IN_PLACE, 4 * itemsize) < M <= MOST_ROWS_STREAMED
-    return (
-        streams_rows
-        and few
-        and min(N, K) >= _LEAST_STREAMED_SIDE
-        and N * K >= _LEAST_STREAMED_ELEMENTS
-    )
+    return few and min(N, K) >= _LEAST_STREAMED_SIDE and N * K >= _LEAST_STREAMED_ELEMENTS
 
 
 @dataclass(frozen=True, slots=True)

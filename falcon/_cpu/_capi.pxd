@@ -33,7 +33,7 @@ cdef extern from "falcon_cpu.h" nogil:
     ctypedef struct falcon_kernel:
         const char *name
         int isa, dtype, b_dtype, elem, sum, panel, acc, acc_dtype, exact, mr, nr, vlen, kr
-        int k_grain, kc, rows_in_place, streams_rows
+        int k_grain, kc
         void (*write[2])()
         void (*write_parts)()
     ctypedef struct falcon_caches:
@@ -76,6 +76,8 @@ cdef extern from "falcon_cpu.h" nogil:
     void falcon_blocking_fill(const falcon_kernel *kern, const falcon_scheme *scheme,
                               const falcon_problem *prob, int threads, size_t limit,
                               falcon_blocking *blk)
+    bint falcon_reads_b_in_place(const falcon_kernel *kern, const falcon_scheme *scheme,
+                                 const falcon_problem *prob)
     size_t falcon_workspace(const falcon_kernel *kern, const falcon_scheme *scheme,
                             const falcon_problem *prob, int threads, const falcon_blocking *blk)
     int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme,

@@ -32,6 +32,7 @@ class Layout:
     nbytes: int
     blocking: tuple[int, ...]
     chunks: tuple[int, int, int]
+    b_in_place: bool
 
 class PackedB:
     dtype: str

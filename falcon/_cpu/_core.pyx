@@ -84,8 +84,7 @@ def kernel_info(dtype, isa=None):
     """The best kernel's fields of `falcon_kernel` (src/kernels/kernel.h), for a dtype of DTYPES."""
     cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
     return {"name": k.name.decode(), "isa": ISA_NAMES[k.isa], "mr": k.mr, "nr": k.nr,
-            "vlen": k.vlen, "kr": k.kr, "kc": k.kc, "panel": k.panel, "acc": k.acc,
-            "rows_in_place": k.rows_in_place, "streams_rows": bool(k.streams_rows)}
+            "vlen": k.vlen, "kr": k.kr, "kc": k.kc, "panel": k.panel, "acc": k.acc}
 
 
 def peak(dtype, int threads=1, isa=None, double seconds=0.2):
@@ -120,7 +119,7 @@ cdef class Layout:
     cdef falcon_blocking asked, cut  # zeros of `asked`: chosen in `cut`
     cdef size_t limit
     cdef int form  # falcon_form of the problem
-    cdef bint is_forked, is_blocked, is_small
+    cdef bint is_blocked, is_small
     cdef readonly Scheme scheme
     cdef readonly int threads
     cdef readonly size_t nbytes  # of the workspace
@@ -129,7 +128,6 @@ cdef class Layout:
         """Choose what is open."""
         cdef const falcon_scheme *s = form_of(self.scheme)
         self.form = falcon_form(self.kern, s, &self.problem)
-        self.is_forked = falcon_in_forked_child()
         self.is_small = not self.is_blocked and s == NULL and falcon_is_small(&self.problem)
         self.cut, self.nbytes = self.asked, 0
         falcon_blocking_fill(self.kern, s, &self.problem, self.threads, self.limit, &self.cut)
@@ -140,8 +138,7 @@ cdef class Layout:
     cdef Layout fitting(self, const falcon_problem *p):
         """The layout for operands with such strides: itself where they lie as planned."""
         cdef Layout other
-        if (falcon_form(self.kern, form_of(self.scheme), p) == self.form
-                and falcon_in_forked_child() == self.is_forked):
+        if falcon_form(self.kern, form_of(self.scheme), p) == self.form:
             return self
         other = Layout.__new__(Layout)
         other.kern, other.problem, other.asked = self.kern, p[0], self.asked
@@ -192,6 +189,11 @@ cdef class Layout:
     def chunks(self):
         """Rows of A, columns of B and steps of K that are multiplied in a pass."""
         return (self.cut.mb, self.cut.nb, self.cut.kb)
+
+    @property
+    def b_in_place(self):
+        """Whether B is read where it is if A has few rows: no copy of it is made in memory."""
+        return falcon_reads_b_in_place(self.kern, form_of(self.scheme), &self.problem)
 
     cdef tuple numbers(self):
         cdef falcon_problem *p = &self.problem

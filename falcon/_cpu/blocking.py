@@ -36,7 +36,7 @@ def option(
     This is the one place that sizes a call. The workspace may exceed the limit.
     """
     kernels = isa() if packed is None else packed.isa
-    row, splits = operand or problem.operand, 1 if operand is None else operand.parts
+    row = operand or problem.operand
     extra = extra_bytes(problem, scheme, row)
     layout = _layout(
         problem,
@@ -45,15 +45,13 @@ def option(
         scheme=engine_scheme(scheme) if packed is None else packed.scheme,
         limit=_room(problem, limit, extra),
         packed=packed,
-        is_buffered=needs_buffer(problem, scheme, splits),
+        is_buffered=needs_buffer(problem, scheme, row.parts),
     )
-    _, b_by_rows, c_by_columns = problem.layout
     few_rows = (
-        scheme is None
-        and _reads_b_once(problem, row)
+        layout.b_in_place
         and problem.b_direct
-        and b_by_rows
-        and not (c_by_columns or problem.packed)
+        and not (problem.layout[2] or problem.packed)
+        and has_few_rows(problem.M, problem.N, problem.K, problem.operand.itemsize)
     )
     # A is combined again for every pass over N if there are several over M; B never is, because
     # passes over M are the innermost ones.
@@ -119,15 +117,6 @@ def _layout(
         c_wide=problem.is_wide,
         **options,
     )
-
-
-def _reads_b_once(problem: Problem, row: DType) -> bool:
-    """Whether the engine reads B once and makes no copy of it in memory, for few rows of A."""
-    sizes = problem.M, problem.N, problem.K, problem.operand.itemsize
-    if not has_few_rows(*sizes):
-        return False
-    kernel = _core.kernel_info(row.engine, isa())
-    return has_few_rows(*sizes, kernel["rows_in_place"], kernel["streams_rows"])
 
 
 def roomier(problem: Problem, usual: Option) -> list[Option]:

@@ -30,13 +30,9 @@ ALL = ("f32", "f64", "f16", "bf16", *BYTES, "i16", "i32", "i64", "i64f64")
 
 
 class Isa(NamedTuple):
-    """One instruction set and its kernels.
-
-    A type runs on the instruction set of the highest rank that has a kernel for it.
-    """
+    """One instruction set and its kernels."""
 
     name: str
-    rank: int
     types: tuple[str, ...]  # that it has kernels for: `DType.engine`
     machines: tuple[str, ...] = ()  # that it is for; empty: all
     flags: tuple[str, ...] = ()
@@ -49,36 +45,37 @@ class Isa(NamedTuple):
 
 
 TILES = "-mamx-tile"
+#: A type runs on the last of those that run here and have a kernel for it.
 ISAS = (
-    Isa("generic", 0, ALL),
-    Isa("neon", 10, ALL, ARM64),
-    Isa("neon_dot", 20, BYTES, ARM64, ("-march=armv8.2-a+dotprod",)),
-    Isa("neon_i8mm", 30, BYTES, ARM64, ("-march=armv8.2-a+i8mm",)),
-    Isa("neon_bf16", 40, ("bf16",), ARM64, ("-march=armv8.2-a+bf16",)),
-    Isa("avx2", 50, ALL, X86, AVX2),
-    Isa("avx_vnni", 60, (*BYTES, "i16"), X86, (*AVX2, "-mavxvnni")),
-    Isa("avx512", 70, ALL, X86, AVX512),
-    Isa("avx512_vnni", 80, (*BYTES, "i16"), X86, (*AVX512, "-mavx512vnni")),
-    Isa("avx512_bf16", 90, ("bf16",), X86, (*AVX512, "-mavx512bf16")),
-    Isa("amx_int8", 100, BYTES, X86, (*AVX512, "-mavx512vnni", TILES, "-mamx-int8")),
+    Isa("generic", ALL),
+    Isa("neon", ALL, ARM64),
+    Isa("neon_dot", BYTES, ARM64, ("-march=armv8.2-a+dotprod",)),
+    Isa("neon_i8mm", BYTES, ARM64, ("-march=armv8.2-a+i8mm",)),
+    Isa("neon_bf16", ("bf16",), ARM64, ("-march=armv8.2-a+bf16",)),
+    Isa("avx2", ALL, X86, AVX2),
+    Isa("avx_vnni", (*BYTES, "i16"), X86, (*AVX2, "-mavxvnni")),
+    Isa("avx512", ALL, X86, AVX512),
+    Isa("avx512_vnni", (*BYTES, "i16"), X86, (*AVX512, "-mavx512vnni")),
+    Isa("avx512_bf16", ("bf16",), X86, (*AVX512, "-mavx512bf16")),
+    Isa("amx_int8", BYTES, X86, (*AVX512, "-mavx512vnni", TILES, "-mamx-int8")),
     Isa(
-        *("amx_bf16", 110, ("bf16", "f32x6", "f32x3"), X86),
+        *("amx_bf16", ("bf16", "f32x6", "f32x3"), X86),
         (*AVX512, "-mavx512bf16", TILES, "-mamx-bf16"),
         ("amx_split",),
     ),
 )
-#: The operations of a scheme's programs; codegen's `Op` and its STORE have these names.
+#: The operations of a scheme's programs; codegen's `Op` has these names, all but "store".
 OPCODES = ("add", "sub", "scale", "store")
 TABLES = "falcon_tables.h"
 
 
-def write_tables(folder: Path, types: tuple[str, ...], built: tuple[Isa, ...]) -> Path:
-    """Write the C header of the tables; a file that has the same text stays as it is.
+def tables(types: tuple[str, ...], built: tuple[Isa, ...]) -> str:
+    """Return the text of the C header of the tables.
 
     `types`: the engine's names in `falcon/_core/dtypes.py`.
     `built`: the instruction sets whose kernels are linked.
     """
-    isas = [x.name for x in sorted(ISAS, key=lambda x: x.rank)]
+    isas = [x.name for x in ISAS]
     lines = ["/* Written by sources.py, from its tables and that of falcon/_core/dtypes.py. */"]
     for name, words in (("isa", isas), ("dtype", types), ("opcode", OPCODES)):
         prefix = "OP_" if name == "opcode" else ""
@@ -89,11 +86,7 @@ def write_tables(folder: Path, types: tuple[str, ...], built: tuple[Isa, ...]) -
     kernels = [(x.name, dtype) for x in built for dtype in x.types]
     entries = " ".join(f"X({x.upper()}, {y.upper()}, {x}, {y})" for x, y in kernels)
     lines.append(f"#define FALCON_KERNELS(X) {entries}")
-    text, path = "\n".join(lines) + "\n", folder / TABLES
-    folder.mkdir(parents=True, exist_ok=True)
-    if not path.exists() or path.read_text(encoding="ascii") != text:
-        path.write_text(text, encoding="ascii")
-    return path
+    return "\n".join(lines) + "\n"
 
 
 #: The other C files, on floors: a file may use the symbols of files on lower floors, kernels use
@@ -125,13 +118,13 @@ FLOORS = {
 #: Compiled with baseline flags, and OPENMP_FLAGS where the compiler knows them.
 BASELINE = tuple(FLOORS)
 
-#: Changing any of these must rebuild everything.
 HERE = Path(__file__).parent
-HEADERS = tuple(x.relative_to(HERE).as_posix() for x in sorted(HERE.glob("src/*/*.h")))
-HEADERS += ("src/falcon_cpu.h",)
+HEADERS = tuple(x.relative_to(HERE).as_posix() for x in sorted(HERE.glob("src/**/*.h")))
 
 CYTHON = "_core.pyx"
-CYTHON_PARTS = ("_capi.pxd", "_given.pxi")
+#: Changing any of these, CYTHON or BASELINE builds the extension again.
+DEPENDS = ("sources.py", "_capi.pxd", "_given.pxi", *HEADERS)
+DEPENDS += tuple(name for isa in ISAS for name in isa.sources)
 
 
 def isas_for(machine: str | None = None) -> tuple[Isa, ...]:

@@ -64,7 +64,7 @@ def libraries(folder):
     """Compile the kernels; return the path of each kind."""
     require_compiler()
     flags = ["-std=gnu11", "-Wno-psabi", "-fPIC", "-I", SOURCES / "src", "-I", folder]
-    table().write_tables(folder, ENGINE_NAMES, table().isas_for())
+    (folder / table().TABLES).write_text(table().tables(ENGINE_NAMES, table().isas_for()))
     parts = {"emulated": {EMULATED: ["-Og"]}, "blocks": {BLOCKS: ["-Og"]}}
     real = [x for x in table().isas_for() if x.name in KERNELS.values()]
     if real and platform.system() == "Linux":

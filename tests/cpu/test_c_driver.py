@@ -44,7 +44,7 @@ def build(folder, compiler, flags, machine, portable=None, emulation=EMULATION):
     """
     t = table()
     basic = [compiler, *flags, "-std=gnu11", "-Wall", "-Wextra", "-Werror"]
-    t.write_tables(folder, ENGINE_NAMES, t.isas_for(machine))
+    (folder / t.TABLES).write_text(t.tables(ENGINE_NAMES, t.isas_for(machine)))
     for x in (SOURCES / t.INCLUDE_DIR, DRIVER.parent, folder):
         basic += ["-I", str(x)]
     own_flags = dict.fromkeys((DRIVER, *(SOURCES / x for x in t.BASELINE)), ())

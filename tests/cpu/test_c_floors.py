@@ -27,7 +27,7 @@ def objects(tmp_path_factory):
     here = t.isas_for(platform.machine())
     flags = dict.fromkeys(t.BASELINE, t.OPENMP_FLAGS)
     flags |= {source: isa.flags for isa in here for source in isa.sources}
-    t.write_tables(folder, ENGINE_NAMES, here)
+    (folder / t.TABLES).write_text(t.tables(ENGINE_NAMES, here))
     found = {}
     for source, some in flags.items():
         out = folder / source.replace("/", "-").replace(".c", ".o")

@@ -210,5 +210,5 @@ print(json.dumps(found))
     assert [x for x in found if x[2] != x[3]] == []
     for name, engine in (("float32", "f32"), ("float64", "f64")):
         rows = [M for dtype, M, planned, _ in found if dtype == name and planned]
-        most = min(16, _core.kernel_info(engine, isa)["rows_in_place"])
+        most = min(16, 2 * _core.kernel_info(engine, isa)["mr"])
         assert rows == list(range(2, most + 1))

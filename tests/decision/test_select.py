@@ -4,6 +4,7 @@ time.
 
 import dataclasses
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -299,34 +300,34 @@ def test_nothing_is_measured_where_nothing_is_to_be_decided(problem, asked, refu
 
 
 @pytest.mark.parametrize(
-    ("problem", "in_place", "streams", "chosen"),
+    ("problem", "in_place", "chosen"),
     [
-        (Problem(2, 1024, 1024, FLOAT), 24, False, "cpu"),
-        (Problem(16, 4096, 4096, FLOAT), 24, False, "cpu"),
-        (Problem(17, 4096, 4096, FLOAT), 24, False, "numpy"),
-        (Problem(1, 4096, 4096, FLOAT), 24, False, "numpy"),
-        (Problem(16, 4096, 4096, FLOAT, layout=(False, False, False)), 24, False, "numpy"),
-        (Problem(16, 4096, 4096, FLOAT, b_direct=False), 24, False, "numpy"),
-        (Problem(12, 4096, 4096, FLOAT), 12, False, "cpu"),
-        (Problem(13, 4096, 4096, FLOAT), 12, False, "numpy"),
+        (Problem(2, 1024, 1024, FLOAT), True, "cpu"),
+        (Problem(16, 4096, 4096, FLOAT), True, "cpu"),
+        (Problem(16, 4096, 4096, FLOAT), False, "numpy"),
+        (Problem(1, 4096, 4096, FLOAT), True, "numpy"),
+        (Problem(16, 4096, 4096, FLOAT, b_direct=False), True, "numpy"),
         # More rows multiply while B is read.
-        (Problem(17, 4096, 4096, FLOAT), 24, True, "cpu"),
-        (Problem(63, 1024, 4096, FLOAT), 24, True, "cpu"),
-        (Problem(33, 4096, 1024, of("float64")), 24, True, "cpu"),
-        (Problem(32, 4096, 4096, of("float64")), 24, True, "numpy"),
-        (Problem(17, 2048, 2047, FLOAT), 24, True, "numpy"),
-        (Problem(17, 1023, 8192, FLOAT), 24, True, "numpy"),
+        (Problem(17, 4096, 4096, FLOAT), True, "cpu"),
+        (Problem(17, 4096, 4096, FLOAT), False, "numpy"),
+        (Problem(63, 1024, 4096, FLOAT), True, "cpu"),
+        (Problem(64, 1024, 4096, FLOAT), True, "numpy"),
+        (Problem(33, 4096, 1024, of("float64")), True, "cpu"),
+        (Problem(32, 4096, 4096, of("float64")), True, "numpy"),
+        (Problem(17, 2048, 2047, FLOAT), True, "numpy"),
+        (Problem(17, 1023, 8192, FLOAT), True, "numpy"),
     ],
 )
-def test_few_rows_read_b_in_place(monkeypatch, problem, in_place, streams, chosen):
+def test_few_rows_read_b_in_place(monkeypatch, problem, in_place, chosen):
     """Copying B, as a BLAS does, would cost more than the product."""
     cpu = CpuBackend()
     if cpu.why_unavailable() is not None:
         pytest.skip(f"backend cpu: {cpu.why_unavailable()}")
-    from falcon._cpu import _core
+    from falcon._cpu import blocking
 
-    known, kernel = _core.kernel_info, {"rows_in_place": in_place, "streams_rows": streams}
-    monkeypatch.setattr(_core, "kernel_info", lambda *x: {**known(*x), **kernel})
+    sizes = problem.M, problem.N, problem.K
+    layout = SimpleNamespace(b_in_place=in_place, chunks=sizes, nbytes=0)
+    monkeypatch.setattr(blocking, "_layout", lambda *x, **how: layout)
     (option,) = cpu.candidates(problem, (None,), None)
     assert option.few_rows == (chosen == "cpu")
     plan = choose(problem, backends=[cpu], machine=Machine())

@@ -107,9 +107,12 @@ typedef struct {
 enum { FALCON_DEFAULT_LIMIT = 512 << 20 };
 void falcon_blocking_fill(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob,
                           int threads, size_t limit, falcon_blocking *blk);
-/* All that falcon_blocking_fill, falcon_workspace and falcon_is_small see of strides and of whether mirror is NULL:
- * problems that are equal in this and in sizes, c_form, triangle and whether B is packed are cut alike. */
+/* All that falcon_blocking_fill, falcon_workspace and falcon_is_small see of strides, of whether mirror is NULL and of
+ * the process: problems that are equal in this and in sizes, c_form, triangle and whether B is packed are cut alike. */
 int falcon_form(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob);
+/* Whether a B by rows is read once, where it is, if A has few rows: all its panels are multiplied in place, or tiles
+ * multiply while they read the next rows. */
+int falcon_reads_b_in_place(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob);
 /* Exactly the bytes that falcon_gemm uses with this (filled) blocking. */
 size_t falcon_workspace(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob, int threads,
                         const falcon_blocking *blk);

@@ -20,6 +20,8 @@
 #include <numpy/arrayobject.h>
 #include <numpy/ufuncobject.h>
 
+#include "numpy_types.h" /* NUMPY_TYPES(X): X(number, by_loops) of each type that falcon multiplies; by setup.py */
+
 #if defined(_MSC_VER)
 #define THREAD_LOCAL __declspec(thread)
 typedef PyObject *volatile callable;
@@ -28,24 +30,6 @@ typedef PyObject *volatile callable;
 #define THREAD_LOCAL _Thread_local
 typedef _Atomic(PyObject *) callable;
 #endif
-
-/* NumPy's types, each with a loop of its own, and whether NumPy multiplies them in loops, not by BLAS. */
-#define TYPES(X)                                                                                                       \
-    X(FLOAT, 0)                                                                                                        \
-    X(DOUBLE, 0)                                                                                                       \
-    X(CFLOAT, 0)                                                                                                       \
-    X(CDOUBLE, 0)                                                                                                      \
-    X(HALF, 1)                                                                                                         \
-    X(BYTE, 1)                                                                                                         \
-    X(UBYTE, 1)                                                                                                        \
-    X(SHORT, 1)                                                                                                        \
-    X(USHORT, 1)                                                                                                       \
-    X(INT, 1)                                                                                                          \
-    X(UINT, 1)                                                                                                         \
-    X(LONG, 1)                                                                                                         \
-    X(ULONG, 1)                                                                                                        \
-    X(LONGLONG, 1)                                                                                                     \
-    X(ULONGLONG, 1)
 
 typedef struct {
     int type;
@@ -108,18 +92,18 @@ static void run(const row *x, char **args, const npy_intp *dims, const npy_intp 
         x->before(args, dims, steps, data);
 }
 
-#define INDEX(name, by_loops) AT_##name,
-enum { TYPES(INDEX) ROWS };
+#define INDEX(type, by_loops) AT_##type,
+enum { NUMPY_TYPES(INDEX) ROWS };
 static row rows[ROWS];
 
-#define LOOP(name, by_loops)                                                                                           \
-    static void loop_##name(char **args, const npy_intp *dims, const npy_intp *steps, void *data) {                    \
-        run(&rows[AT_##name], args, dims, steps, data);                                                                \
+#define LOOP(type, by_loops)                                                                                           \
+    static void loop_##type(char **args, const npy_intp *dims, const npy_intp *steps, void *data) {                    \
+        run(&rows[AT_##type], args, dims, steps, data);                                                                \
     }
-TYPES(LOOP)
+NUMPY_TYPES(LOOP)
 
-#define ROW(name, by_loops) {NPY_##name, by_loops, loop_##name, NULL},
-static row rows[ROWS] = {TYPES(ROW)};
+#define ROW(type, by_loops) {type, by_loops, loop_##type, NULL},
+static row rows[ROWS] = {NUMPY_TYPES(ROW)};
 
 /* The entry of np.dot, and what was there before; NULL: not replaced yet. */
 static vectorcallfunc *entry, entered;

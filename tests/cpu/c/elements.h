@@ -4,6 +4,8 @@
 #define FALCON_TEST_ELEMENTS_H
 #include "kernels/kernel.h"
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int is_exact(int dtype) {
@@ -35,8 +37,13 @@ static ptrdiff_t bytes_of(int dtype) {
     case FALCON_I8:
     case FALCON_U8:
         return 1;
-    default:
+    case FALCON_F16:
+    case FALCON_BF16:
+    case FALCON_I16:
         return 2;
+    default:
+        printf("elements.h knows no type %s\n", falcon_dtype_name(dtype));
+        exit(1);
     }
 }
 

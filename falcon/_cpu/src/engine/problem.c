@@ -59,6 +59,11 @@ int fl_is_thin(const falcon_kernel *kern, const falcon_scheme *s, const falcon_p
     return s == &fl_classical_scheme && !t->packed_b && t->b_cs == 1 && t->M <= kern->rows_in_place;
 }
 
+int falcon_reads_b_in_place(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob) {
+    const int by_rows = !scheme && !prob->packed_b && prob->b_cs == 1 && !fl_wants_transpose(prob);
+    return by_rows && (prob->M <= kern->rows_in_place || kern->streams_rows);
+}
+
 int fl_is_gemv(const falcon_scheme *scheme, const falcon_problem *prob) {
     return !scheme && !prob->packed_b && !prob->triangle && !prob->mirror && (prob->M == 1 || prob->N == 1);
 }
@@ -66,5 +71,6 @@ int fl_is_gemv(const falcon_scheme *scheme, const falcon_problem *prob) {
 int falcon_form(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob) {
     const int swap = fl_wants_transpose(prob);
     const falcon_problem t = swap ? fl_transposed_problem(prob) : *prob;
-    return swap | fl_is_thin(kern, FL_SCHEME(scheme), &t) << 1 | fl_is_gemv(scheme, prob) << 2;
+    return swap | fl_is_thin(kern, FL_SCHEME(scheme), &t) << 1 | fl_is_gemv(scheme, prob) << 2 |
+           falcon_in_forked_child() << 3;
 }
