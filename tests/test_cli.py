@@ -49,7 +49,7 @@ def run(capsys, *arguments):
 def test_info(capsys):
     status, out, err = run(capsys, "info")
     assert (status, err) == (0, "")
-    for word in ("falcon", "Python", "CPU", "backends", "numpy BLAS", "gpu", "arithmetic"):
+    for word in ("falcon", "Python", "CPU", "backends", "numpy kernels", "gpu", "arithmetic"):
         assert word in out
 
 
