@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import inspect
 import json
 import logging
 import os
@@ -19,15 +18,12 @@ import numpy as np
 import falcon
 from falcon._backends import available_backends
 from falcon._core.dtypes import FLOAT32, FLOAT64, of
-from falcon._core.options import FIELDS, PLANNING, parsed
+from falcon._core.options import FIELDS, PLANNING, TUNING, parsed
 from falcon._core.text import format_table
 from falcon.bench import command
 from falcon.bench.workloads import model_shapes, parse_shape, parse_shapes
 from falcon.discover.arguments import add_discover
 from falcon.schemes.loaders import SUFFIXES
-
-# Options of a call that `falcon.tune` takes.
-_TUNING = tuple(x for x in inspect.signature(falcon.tune).parameters if x in FIELDS)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -113,7 +109,7 @@ def _parser() -> argparse.ArgumentParser:
     tune.add_argument("--seconds", type=float, default=60.0,
                       help="for the machine: about how long it takes (default 60)")  # fmt: skip
     _flags(tune.add_argument_group("products of the shapes (threads: also of the machine's "
-                                   "rates; default there 1 and all)"), _TUNING)  # fmt: skip
+                                   "rates; default there 1 and all)"), TUNING)  # fmt: skip
     tune.set_defaults(run=_tune)
 
     bench = commands.add_parser(
@@ -343,7 +339,7 @@ def _tune(options: argparse.Namespace) -> int:
             for x in falcon.tune(
                 [(x.M, x.N, x.K) for x in shapes], dtype=dtypes[0], candidates=options.most,
                 rounds=options.rounds, tick=lambda: bar.update(),
-                **{name: getattr(options, name) for name in _TUNING},
+                **{name: getattr(options, name) for name in TUNING},
             ):  # fmt: skip
                 bar.write(str(x), file=sys.stdout)
         return 0

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from functools import cache
 from typing import cast
 
 from ._core.backend import Backend
 from ._cpu.backend import CpuBackend
-from ._cpu.backend import release_workspace as _release_cpu
 from ._numpy.backend import NumpyBackend
 
 # In order of preference: a scheme by name runs on the first backend that can run it.
@@ -47,7 +45,7 @@ def available_backends() -> list[Backend]:
 
 
 def host_engine() -> Backend:
-    """Return the backend with falcon's own kernels for host memory; NumPy's where it is missing."""
+    """Return the backend with kernels of its own for host memory; NumPy's where there is none."""
     return min(available_backends(), key=lambda x: x.is_library)
 
 
@@ -68,7 +66,6 @@ def release_workspace() -> None:
     >>> import falcon
     >>> falcon.release_workspace()
     """
-    _release_cpu()
-    workspaces = sys.modules.get(f"{__package__}._gpu.workspaces")
-    if workspaces is not None:
-        workspaces.release()
+    is_loaded = device_backend.cache_info().currsize > 0  # else it keeps nothing
+    for backend in (*BACKENDS.values(), *([device_backend()] if is_loaded else [])):
+        backend.release_workspace()

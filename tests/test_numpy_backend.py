@@ -148,5 +148,5 @@ def test_kernels_that_the_environment_asks_for_are_said(monkeypatch, asked, kern
     else:
         monkeypatch.setenv("OPENBLAS_CORETYPE", asked)
     assert rates.held().startswith(said) and bool(rates.held()) == bool(said)
-    monkeypatch.setattr("falcon._front.info.numpy_held", rates.held)
-    assert falcon.show_config("dict")["libraries"].get("note", "") == rates.held()
+    monkeypatch.setattr("falcon._numpy.backend.held", rates.held)
+    assert falcon.show_config("dict")["numpy kernels"].get("note", "") == rates.held()

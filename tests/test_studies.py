@@ -27,6 +27,7 @@ SMALL = {
     "predictions": (("1100x1100x1100", "--threads", "1", "--case-seconds", "0"),
                     ("error of multiply, median",)),
     "regret": ((), ("shipped rates", "without this machine's", "FalconGEMM's three rates")),
+    "walk": (("300",), ("_front/gemm.py", "_cpu/backend.py", "a repeated call")),
     "cores": ((), ("threads", "16384", "float64")),
 }  # fmt: skip
 NAMES = sorted(x.stem for x in (ROOT / "studies").glob("*.py"))

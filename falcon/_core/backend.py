@@ -66,6 +66,12 @@ class Backend(Executor, Protocol):
     def kernels(self) -> str:
         """Return which kernels run here, such as an instruction set; shipped rates are theirs."""
 
+    def describe(self) -> dict[str, str]:
+        """Return what `falcon.show_config` reports of it: kernels, libraries, kept workspace."""
+
+    def release_workspace(self) -> None:
+        """Free the workspaces that are kept between calls, if any are."""
+
     def measure(
         self, operand: DType, threads: int, budget: float = 1.0, device: int | None = None
     ) -> Any:

@@ -22,6 +22,15 @@ class _Common(TypedDict, total=False):
     workspace_limit: int | str | None
 
 
+class TuningOptions(TypedDict, total=False):
+    """Options of `falcon.tune`."""
+
+    backend: str
+    arithmetic: str
+    max_growth: float | None
+    threads: int | None
+
+
 class PlanningOptions(_Common, total=False):
     """Options of functions that plan but do not multiply; None defers to the settings."""
 

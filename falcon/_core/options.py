@@ -41,8 +41,9 @@ OTHER_VARIABLES = {
 DEFAULT_MAX_GROWTH = 8.0  # RMS growth of the error that "auto" allows: three bits
 
 
-# Functions that take an option as a keyword: those that multiply, only plan, or pack.
-CALLS, PLANS, PACKS = "calls", "plans", "packs"
+# Functions that take an option as a keyword: those that multiply, only plan, or pack; `tune`, and
+# `torch.LinearConfig`, which have fewer.
+CALLS, PLANS, PACKS, TUNES, LAYERS = "calls", "plans", "packs", "tunes", "layers"
 _ALL = (CALLS, PLANS, PACKS)
 
 
@@ -75,7 +76,7 @@ class Options:
         """str
         "auto" or the name of a backend ("cpu", "numpy", "gpu").""",
         checks.check_backend,
-        taken_by=_ALL,
+        taken_by=(*_ALL, TUNES),
     )
     scheme: str | Scheme = _option(  # noqa: RUF009
         "auto",
@@ -86,7 +87,7 @@ class Options:
         "3x4x4:38" or "strassen@winograd", or a `falcon.schemes.Scheme`, is used as given, without
         scaling. `falcon.gram` uses such a scheme for the blocks off the diagonal.""",
         checks.check_scheme,
-        taken_by=_ALL,
+        taken_by=(*_ALL, LAYERS),
     )
     arithmetic: str = _option(
         "auto",
@@ -96,7 +97,7 @@ class Options:
         or with 10 bits on a GPU; "auto" is "bf16x6" where that is faster, and "native" on a GPU and
         for a scheme by name.""",
         partial(checks.check_choice, NAMES),
-        taken_by=_ALL,
+        taken_by=(*_ALL, TUNES),
     )
     max_growth: float = _option(
         DEFAULT_MAX_GROWTH,
@@ -106,7 +107,7 @@ class Options:
         (default 8.0: three bits; 1.0 forbids every LCMA).""",
         checks.check_growth,
         float,
-        taken_by=_ALL,
+        taken_by=(*_ALL, TUNES, LAYERS),
     )
     threads: int | None = _option(
         None,
@@ -117,7 +118,7 @@ class Options:
         allows.""",
         checks.check_count,
         int,
-        taken_by=_ALL,
+        taken_by=(*_ALL, TUNES),
     )
     workspace_limit: int | None = _option(
         None,
@@ -185,15 +186,15 @@ class Options:
         Bytes that the panels of a packed operand may hold, without padding, or a size such as
         "64MiB". None: twice those of `b`, and for a scheme by name what it takes.""",
         checks.check_size,
-        taken_by=(PACKS,),
+        taken_by=(PACKS, LAYERS),
     )
 
 
 FIELDS = {x.name: x for x in fields(Options)}
 SETTINGS = tuple(FIELDS)
-KEYWORDS, PLANNING, PACKING = (
+KEYWORDS, PLANNING, PACKING, TUNING, LINEAR = (
     tuple(name for name, x in FIELDS.items() if function in x.metadata["taken_by"])
-    for function in _ALL
+    for function in (CALLS, PLANS, PACKS, TUNES, LAYERS)
 )
 
 

@@ -25,7 +25,7 @@ class Executor(Protocol):
     """What a plan needs from the backend that runs it; `Backend` is the whole interface."""
 
     name: str
-    # Whether its classical algorithm is a library's product: no overhead, and no risk.
+    # Whether its classical algorithm is a library's product (a BLAS): no overhead, and no risk.
     is_library: bool
 
     @property

@@ -229,6 +229,31 @@ class CpuBackend:
         """Return the instruction set in use."""
         return isa()
 
+    def describe(self) -> dict[str, str]:
+        """Return the instruction sets, caches, threads and kernels."""
+        if _core is None:
+            return {}
+        caches, kept = _core.cache_sizes(), pool.shared().nbytes
+        most = max(kept, pool.shared().limit)
+        sizes = ", ".join(f"{name} {caches[name] // 1024} KiB" for name in ("l1d", "l2", "l3"))
+        found = {
+            "instruction sets": ", ".join(_core.supported_isas()),
+            **{f"{name} refused": why for name, why in _core.refused_isas().items()},
+            "in use": isa() if why_unavailable() is None else "none",
+            "caches": sizes,
+            **share.states(),
+            "kept workspace": f"{kept // 2**20} of at most {most // 2**20} MiB",
+        }
+        if found["in use"] != "none":
+            for x in ENGINE:
+                found[f"{x.engine} kernel"] = _core.kernel_info(x.engine, isa())["name"]
+        return found
+
+    def release_workspace(self) -> None:
+        """Free the workspace that is kept between calls."""
+        if _core is not None:
+            pool.shared().clear()
+
     def measure(
         self, operand: DType, threads: int, budget: float = 1.0, device: int | None = None
     ) -> Rates:
@@ -242,38 +267,11 @@ class CpuBackend:
         return {"isa": isa(), "kernels": ", ".join(kernels), "revision": _REVISION}
 
 
-def describe() -> dict[str, str]:
-    """Return what `falcon.show_config` reports of the kernels."""
-    if _core is None:
-        return {}
-    caches, kept = _core.cache_sizes(), pool.shared().nbytes
-    most = max(kept, pool.shared().limit)
-    sizes = ", ".join(f"{name} {caches[name] // 1024} KiB" for name in ("l1d", "l2", "l3"))
-    found = {
-        "instruction sets": ", ".join(_core.supported_isas()),
-        **{f"{name} refused": why for name, why in _core.refused_isas().items()},
-        "in use": isa() if why_unavailable() is None else "none",
-        "caches": sizes,
-        **share.states(),
-        "kept workspace": f"{kept // 2**20} of at most {most // 2**20} MiB",
-    }
-    if found["in use"] != "none":
-        for x in ENGINE:
-            found[f"{x.engine} kernel"] = _core.kernel_info(x.engine, isa())["name"]
-    return found
-
-
 def cache_bytes() -> dict[str, int]:
     """Bytes of the caches ``l1d``, ``l2`` (per core) and ``l3`` (as shared); empty if unknown."""
     if _core is None:
         return {}
     return {name: size for name, size in _core.cache_sizes().items() if name != "l3_sharers"}
-
-
-def release_workspace() -> None:
-    """Free the workspace that is kept between calls."""
-    if _core is not None:
-        pool.shared().clear()
 
 
 def _scalar(x: Any, operand: DType) -> Any:

@@ -9,16 +9,13 @@ import warnings
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from falcon._backends import BACKENDS, DEVICE, available_backends, device_backend
 from falcon._core.dtypes import FLOAT32, FLOAT64
 from falcon._core.options import settings, thread_count
 from falcon._core.problem import Problem
-from falcon._cpu.backend import describe
 from falcon._cpu.extension import why_missing
-from falcon._numpy.rates import blas_name as numpy_blas
-from falcon._numpy.rates import held as numpy_held
 from falcon._version import __version__
 from falcon.decision import profile
 from falcon.decision.machine import cpu_model
@@ -71,7 +68,7 @@ def show_config(mode: str = "print") -> dict[str, Any] | None:
 
 
 def _gather() -> dict[str, Any]:
-    chosen, gpu = settings(), cast(Any, device_backend())
+    chosen = settings()
     stored = profile(available_backends()).choices.values()
     return {
         "falcon": __version__,
@@ -80,8 +77,8 @@ def _gather() -> dict[str, Any]:
         "CPUs usable": thread_count(),
         "compiled parts": "built" if find_spec("falcon._cpu._core") else why_missing(),
         "backends": backends(),
-        "cpu kernels": describe(),
-        "GPU": {} if gpu.why_unavailable() else gpu.identity(),
+        **{f"{name} kernels": backend.describe() for name, backend in BACKENDS.items()},
+        "GPU": device_backend().describe(),
         "libraries": libraries(),
         "settings": {name: getattr(chosen, name) for name in chosen.__slots__},
         "rates": rates_used(),
@@ -118,7 +115,7 @@ def warn_of_web_framework(package: Path = _PACKAGE) -> None:
 
 
 def libraries() -> dict[str, str]:
-    """Return the versions of libraries that falcon uses, or is compared with, and NumPy's BLAS."""
+    """Return the versions of libraries that falcon uses, or is compared with."""
     from importlib.metadata import PackageNotFoundError, version  # 1/4 of falcon's import time
 
     versions = {}
@@ -127,7 +124,4 @@ def libraries() -> dict[str, str]:
         for distributed in _CUPY if name == "cupy" else (name,):
             with suppress(PackageNotFoundError):
                 versions[name] = version(distributed)
-    versions["numpy BLAS"] = numpy_blas()
-    if numpy_held():
-        versions["note"] = numpy_held()
     return versions

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from falcon._backends import DEVICE, available_backends
+from falcon._backends import BACKENDS, DEVICE, available_backends
 from falcon._core.dtypes import FLOAT64, DType, of
 from falcon._core.keywords import PlanningOptions, takes_options
 from falcon._core.options import PLANNING, merged
@@ -125,8 +125,7 @@ def _of_packed(a: Any, b: PackedOperand, dtype: Any, options: PlanningOptions) -
 
 def numpy_seconds(plan: Plan) -> float | None:
     """Return what NumPy would take for a plan's problem by the cost model; None: not predicted."""
-    problem, backends = plan.problem, available_backends()
-    numpy = next(x for x in backends if x.is_library)
+    problem, backends, numpy = plan.problem, available_backends(), BACKENDS["numpy"]
     if problem.device is not None or not problem.operand.has_blas or numpy.why_not(problem):
         return None
     (option,) = numpy.candidates(problem, (None,), None)

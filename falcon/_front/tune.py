@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,8 @@ import numpy.typing as npt
 from falcon._backends import available_backends, get_backend
 from falcon._core.checks import check_count
 from falcon._core.dtypes import BY_ARITHMETIC, FLOAT32, DType, of
-from falcon._core.options import thread_count
+from falcon._core.keywords import TuningOptions, takes_options
+from falcon._core.options import TUNING, thread_count
 from falcon._core.plan import Candidate, Option, Plan
 from falcon._core.problem import Problem
 from falcon._core.timing import Estimate, Record, Side, interleave
@@ -133,17 +135,15 @@ class Tuned:
         return f"{self.problem}: {label}, {first.seconds * 1e3:.2f} ms"
 
 
+@takes_options(*TUNING)
 def tune(
     shapes: Iterable[tuple[int, int, int]],
     *,
     dtype: npt.DTypeLike = np.float32,
     candidates: int = 5,
     rounds: int = 5,
-    backend: str = "auto",
-    arithmetic: str = "auto",
-    max_growth: float | None = None,
-    threads: int | None = None,
     tick: Callable[[], None] | None = None,
+    **options: Unpack[TuningOptions],
 ) -> list[Tuned]:
     """Measure the candidates of best predicted time for each shape, and store the fastest.
 
@@ -161,10 +161,9 @@ def tune(
     rounds : int
         Least number of interleaved rounds; more are made for up to 10 s per shape until the ratios
         are known to 2 %.
-    backend, arithmetic, max_growth, threads
-        As for `gemm`.
     tick : callable, optional
         Called after every shape.
+    {options}
 
     Returns
     -------
@@ -185,13 +184,11 @@ def tune(
     check_numeric("dtype", native)
     check_count("candidates", candidates)
     check_count("rounds", rounds)
-    given = {"backend": backend, "arithmetic": arithmetic, "max_growth": max_growth}
-    given["threads"] = threads
-    options = replace(requested("tune", tuple(given), given), tuned=False)
+    chosen = replace(requested("tune", TUNING, options), tuned=False)
     found = []
     for shape in shapes:
-        problem = problem_of_sizes(sizes_of(shape), of(native), options)
-        plan = plan_for(problem, options)
+        problem = problem_of_sizes(sizes_of(shape), of(native), chosen)
+        plan = plan_for(problem, chosen)
         compared = compare(plan, rivals(plan, candidates), rounds)
         best = min(compared, key=lambda x: x.ratio.median)
         if best.ratio.median * _CLEARLY > 1:

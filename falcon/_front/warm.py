@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from falcon._core.dtypes import of
+from falcon._core.keywords import CallOptions, takes_options
+from falcon._core.options import KEYWORDS
 
 from .execute import problem_of_sizes
 from .gemm import gemm
@@ -18,11 +21,12 @@ from .validate import check_numeric
 _USUAL = ((1536, 1536, 1536),)
 
 
+@takes_options(*KEYWORDS)
 def warm_up(
     shapes: Iterable[tuple[int, int, int]] = _USUAL,
     *,
     dtype: npt.DTypeLike = np.float32,
-    threads: int | None = None,
+    **options: Unpack[CallOptions],
 ) -> None:
     """Make plans, threads and workspace before they are needed, by a product of each shape.
 
@@ -34,8 +38,7 @@ def warm_up(
         Products to run, once, on operands made for it.
     dtype : dtype
         float32 by default.
-    threads : int, optional
-        As for `gemm`.
+    {options}
 
     Raises
     ------
@@ -49,7 +52,7 @@ def warm_up(
     """
     kind = np.dtype(dtype)
     check_numeric("dtype", kind)
-    options = requested("warm_up", ("threads",), {"threads": threads})
+    chosen = requested("warm_up", KEYWORDS, options)
     for sizes in [sizes_of(shape) for shape in shapes]:
-        a, b, out = operands_of(problem_of_sizes(sizes, of(kind), options))
-        gemm(a, b, out=out, threads=threads)
+        a, b, out = operands_of(problem_of_sizes(sizes, of(kind), chosen))
+        gemm(a, b, out=out, **options)

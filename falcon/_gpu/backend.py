@@ -231,6 +231,13 @@ class GpuBackend:
         within = _option(problem, packed.scheme, limit, operand)
         return within or _without_limit(problem, packed.scheme, operand)
 
+    def describe(self) -> dict[str, str]:
+        return {} if self.why_unavailable() else self.identity()
+
+    def release_workspace(self) -> None:
+        """Free what captured graphs keep; ask again for memory that was refused."""
+        workspaces.release()
+
     def measure(
         self, operand: DType, threads: int, budget: float = 1.0, device: int | None = None
     ) -> DeviceRates:

@@ -29,7 +29,7 @@ from .classical import classical, classical_workspace, copied_bytes, finish_byte
 from .lcma import Stages, multiply
 from .norms import measure_norms
 from .original import quiet_matmul
-from .rates import blas_name, measure
+from .rates import blas_name, held, measure
 from .splits import by_splits, splits_bytes
 from .threads import exceeds, limited, numpy_blas
 
@@ -181,6 +181,14 @@ class NumpyBackend:
         """Return the kernels of NumPy's BLAS, where it is known which."""
         blas = numpy_blas()
         return "" if blas is None else str(blas.about.get("architecture", ""))
+
+    def describe(self) -> dict[str, str]:
+        """Return NumPy's BLAS, and what holds it back."""
+        note = {"note": held()} if held() else {}
+        return {"BLAS": blas_name(), **note}
+
+    def release_workspace(self) -> None:
+        """It keeps none."""
 
     def measure(
         self, operand: DType, threads: int, budget: float = 0.5, device: int | None = None

@@ -21,7 +21,7 @@ import falcon
 from falcon._core import dtypes
 from falcon._core.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT8, DType, of
 from falcon._core.options import thread_count
-from falcon._front.info import numpy_blas
+from falcon._numpy.rates import blas_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ def _falcon_kernels() -> dict[str, str]:
 
 
 def _describe_numpy(_dtype: DType) -> dict[str, Any]:
-    blas, _, kernel = numpy_blas().partition(", ")
+    blas, _, kernel = blas_name().partition(", ")
     return _described("NumPy", f"{np.__version__} ({blas})", kernel.removesuffix(" kernels"))
 
 

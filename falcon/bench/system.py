@@ -15,7 +15,8 @@ import numpy as np
 import falcon
 from falcon._core.options import thread_count
 from falcon._cpu.backend import cache_bytes
-from falcon._front.info import cpu_model, numpy_blas, numpy_held
+from falcon._numpy.rates import blas_name, held
+from falcon.decision.machine import cpu_model
 
 
 def describe_machine() -> dict[str, Any]:
@@ -31,8 +32,8 @@ def describe_machine() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": platform.python_version(),
         "numpy": np.__version__,
-        "numpy_blas": numpy_blas(),
-        "numpy_held": numpy_held(),
+        "numpy_blas": blas_name(),
+        "numpy_held": held(),
     }
 
 

@@ -1,8 +1,9 @@
 """The rates that plans are made with: the profile's, else shipped ones; for any number of threads.
 
 ``shipped.json`` holds what `Backend.measure` found on the machines that were at hand. Nothing is
-measured here, but a GPU, until records of GPUs are shipped: a plan depends on the problem, the
-options, these rates and the versions, never on how fast the machine was at a moment.
+measured here, but backends of which no rates are shipped, such as that of GPUs: a plan depends on
+the problem, the options, these rates and the versions, never on how fast the machine was at a
+moment.
 
 **Threads.** What a core does by itself grows with the threads; what waits for memory only up to
 the bandwidth of the whole machine (`Rates.on`). That is taken from what was recorded with the most
@@ -88,7 +89,8 @@ def rates(
         if found is None:
             _log.info("falcon: measuring %s %s (a second, once)", *entry[:2])
             found = backend.measure(row, problem.threads, device=device)
-            add(backends, device, {entry: found})
+            if not machine.pinned:  # only `tune` writes to that file
+                add(backends, device, {entry: found})
     elif found is None:
         found = _host_rates(backend, row, problem.threads, machine)
     return _rates.setdefault(key, found)
@@ -133,9 +135,10 @@ def source(
     """Say where `rates` come from; parameters as there."""
     if problem.device is not None:
         return "measured on this GPU"
-    if not _is_shipped(backend.name):
-        return "measured here"
     kind, machine = (operand or problem.operand).measured, profile(backends)
+    if not _is_shipped(backend.name):
+        is_known = (backend.name, kind.name, problem.threads) in machine.rates
+        return "measured here" if is_known else "measured here when first needed"
     if _measured(backend, kind, machine):
         return "measured by tune" + (" (FALCON_PROFILE)" if machine.pinned else "")
     row = _rows_of(backend, kind)[0]

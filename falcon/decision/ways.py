@@ -108,9 +108,8 @@ def _others(problem: Problem, options: Options, backends: Sequence[Backend]) -> 
     if not panels_fit(problem, None, options, row):
         return
     for x in backends:
-        if x.is_library or options.backend not in ("auto", x.name):
-            continue
-        if x.why_classical_only(problem, None, row) is None:
+        is_allowed = options.backend in ("auto", x.name)
+        if is_allowed and x.why_classical_only(problem, None, row) is None:
             classical = x.candidates(problem, (None,), options.workspace_limit, row)[0]
             if within_limit(classical, options):  # other arithmetic may need more
                 yield Way(x, row, _PRICE)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import falcon
-from falcon._core.options import validated
+from falcon._core.options import LINEAR, validated
 from falcon._core.text import format_table
 from falcon._core.timing import Side, interleave
 
@@ -72,11 +72,12 @@ class LinearConfig:
     measure: bool = True
 
     def __post_init__(self) -> None:
-        validated({"scheme": self.scheme, "memory_limit": self.memory_limit})
+        given = {name: getattr(self, name) for name in LINEAR}
+        if self.max_growth is None:
+            del given["max_growth"]
+        validated(given)
         if self.scheme not in ("auto", "classical") and isinstance(self.scheme, str):
             falcon.schemes.get(self.scheme)
-        if self.max_growth is not None:
-            validated({"max_growth": self.max_growth})
         for name in ("min_m", "rows"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -92,11 +93,11 @@ class LinearConfig:
         growth = self.max_growth
         if growth is None:
             growth = _MOST_GROWTH_16 if dtype.itemsize == 2 else _MOST_GROWTH
-        scheme = self.scheme
+        options = {name: getattr(self, name) for name in LINEAR} | {"max_growth": growth}
+        del options["memory_limit"]  # that of all layers together
         if self.batch_invariant:  # classical, by whichever arithmetic is fastest
-            scheme, growth = "auto", 1.0
-        options = ("scheme", scheme), ("max_growth", growth)
-        return How(options, self.rows, self.min_m, pads=self.batch_invariant)
+            options |= {"scheme": "auto", "max_growth": 1.0}
+        return How(tuple(options.items()), self.rows, self.min_m, pads=self.batch_invariant)
 
 
 @dataclass(frozen=True)

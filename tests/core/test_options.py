@@ -152,11 +152,17 @@ def test_verbose_logs_a_fresh_plan(caplog):
 # --- options as keywords ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("function", [falcon.gemm, falcon.matmul, falcon.pack, falcon.plan])
+TAKEN = {
+    **dict.fromkeys((falcon.gemm, falcon.matmul, falcon.warm_up), options.KEYWORDS),
+    **{falcon.pack: options.PACKING, falcon.plan: options.PLANNING, falcon.tune: options.TUNING},
+}
+
+
+@pytest.mark.parametrize("function", TAKEN)
 def test_options_are_keywords_with_documentation(function):
-    names = options.KEYWORDS if function in (falcon.gemm, falcon.matmul) else options.PLANNING
+    names = TAKEN[function]
     parameters = inspect.signature(function).parameters
-    assert set(names) <= parameters.keys()
+    assert set(names) == parameters.keys() & FIELDS.keys()
     assert "{options}" not in function.__doc__
     for name in names:
         assert parameters[name].kind is inspect.Parameter.KEYWORD_ONLY
@@ -174,6 +180,7 @@ def test_config_documents_every_option():
         (keywords.CallOptions, options.KEYWORDS),
         (keywords.PlanningOptions, options.PLANNING),
         (keywords.PackingOptions, options.PACKING),
+        (keywords.TuningOptions, options.TUNING),
         (keywords.Settings, options.SETTINGS),
     ],
 )

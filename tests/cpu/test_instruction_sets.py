@@ -81,7 +81,7 @@ def info(dtype, isa):
 
 
 def test_the_reported_kernels_run():
-    reported = backend.describe()
+    reported = backend.CpuBackend().describe()
     assert reported["in use"] == extension.isa()
     for row in OWN:
         assert reported[f"{row.engine} kernel"] == ran(row, extension.isa())

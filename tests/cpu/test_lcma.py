@@ -27,8 +27,8 @@ from .support import (
 )
 
 require_cpu()
+from falcon import release_workspace  # noqa: E402
 from falcon._cpu import _core, blocking, pool  # noqa: E402  (absent where the extension is)
-from falcon._cpu.backend import release_workspace  # noqa: E402
 from falcon._cpu.programs import engine_scheme  # noqa: E402
 
 # Those with float32 kernels of their own.

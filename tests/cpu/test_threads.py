@@ -17,8 +17,8 @@ import falcon
 from .support import ROOT, require_cpu, run_script, same_bits
 
 require_cpu()
+from falcon import release_workspace  # noqa: E402
 from falcon._cpu import _core  # noqa: E402  (absent where the extension is)
-from falcon._cpu.backend import release_workspace  # noqa: E402
 from falcon._cpu.pool import Pool, kept_bytes, largest_bytes  # noqa: E402
 
 

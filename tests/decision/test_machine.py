@@ -214,7 +214,8 @@ def ships(monkeypatch, found):
     """Ship these rates."""
     row = rates_module.Row("", "made up", "fast", "float32", 1, found)
     monkeypatch.setattr(rates_module, "_rows_of", lambda *_: [row])
-    monkeypatch.setattr("falcon.decision.rates._is_shipped", lambda _: True)
+    monkeypatch.setattr(rates_module, "shipped", lambda: [row])
+    monkeypatch.setattr(rates_module, "_is_shipped", lambda _: True)
 
 
 def ask_host(backend, dtype=F4):
@@ -261,6 +262,14 @@ def test_a_pinned_profile_that_is_missing(monkeypatch, caplog, tmp_path):
         assert ask_host(Made()) == SOME
     assert len(caplog.records) == 1
     assert "does not exist" in caplog.text
+    assert not (tmp_path / "none.json").exists()
+
+
+def test_what_is_measured_at_first_use_is_not_written_to_it(monkeypatch, tmp_path):
+    pin(monkeypatch, tmp_path / "none.json")
+    backend = Made()  # of which no rates are shipped
+    assert [ask_host(backend), ask_host(backend)] == [SOME, SOME]
+    assert backend.calls == [("float32", 1)]
     assert not (tmp_path / "none.json").exists()
 
 

@@ -2,11 +2,12 @@
 
 import pytest
 
-from falcon._backends import available_backends
+from falcon._backends import BACKENDS, available_backends
 from falcon._core.dtypes import of
 from falcon._core.options import Options
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
+from falcon._numpy.backend import NumpyBackend
 from falcon.decision import machine
 from falcon.decision import rates as rates_module
 from falcon.decision.rates import Row, nearest, on_threads, rates, source
@@ -16,22 +17,48 @@ from .support import forget
 F4 = of("float32")
 
 
+class Added(NumpyBackend):
+    """A backend that is no more than an entry of the table."""
+
+    name = "added"
+
+    def __init__(self):
+        self.measured = []
+
+    def measure(self, operand, threads, budget=1.0, device=None):
+        self.measured.append((operand.name, threads))
+        return Rates(float(threads), 1.0, 1.0)
+
+
 def row(backend="x", kernels="fast", dtype="float32", threads=1, cpu="", multiply=1e9):
     return Row(cpu, backend, kernels, dtype, threads, Rates(multiply, 1e9, 1e9))
 
 
 @pytest.mark.parametrize("name", ["float32", "float64", "bfloat16", "int32", "int64", "complex64"])
-def test_every_backend_ships_rates(folder, monkeypatch, name):
+def test_rates_are_shipped(folder, monkeypatch, name):
     """Without measuring, and the same ones every time."""
-    for backend in available_backends():
+    for backend in (BACKENDS["cpu"], BACKENDS["numpy"]):
         monkeypatch.setattr(type(backend), "measure", lambda *_, **__: 1 / 0)
         problem = Problem(1, 1, 1, of(name), threads=3)
-        if backend.why_not(problem) is None:
+        if backend.why_unavailable() is None and backend.why_not(problem) is None:
             found = rates(backend, problem, available_backends())
             forget(monkeypatch)
             assert rates(backend, problem, available_backends()) == found
             assert found.multiply > 0
             assert "shipped, recorded on" in source(backend, problem, available_backends())
+
+
+def test_a_backend_without_shipped_rates_is_measured_once(folder):
+    """By number of threads; also by way of a plan, and again in no other process."""
+    added, some = Added(), [*available_backends(), Added()]
+    problem, more = (Problem.of((9, 9, 9), F4, Options(threads=x)) for x in (1, 2))
+    assert source(added, problem, some) == "measured here when first needed"
+    assert [rates(added, problem, some).multiply for _ in range(3)] == [1.0] * 3
+    assert rates(added, more, some).multiply == 2.0
+    assert added.measured == [("float32", 1), ("float32", 2)]
+    assert source(added, problem, some) == "measured here"
+    machine._profiles.clear()
+    assert machine.profile(some).rates["added", "float32", 2].multiply == 2.0
 
 
 def test_the_nearest_rows():
@@ -81,7 +108,7 @@ def test_cores_grow_with_threads_and_memory_up_to_the_machines(threads, least, c
 
 
 def test_measured_rates_come_first(folder, monkeypatch):
-    numpy = available_backends()[-1]
+    numpy = BACKENDS["numpy"]
     mine = Rates(1.0, 1.0, 1.0)
     machine.add([numpy], rates={("numpy", "float32", 1): mine})
     problem = Problem.of((9, 9, 9), F4, Options(threads=1))

@@ -1,4 +1,4 @@
-"""The import notices the web framework of the same name."""
+"""`show_config` asks every backend; the import notices the web framework of the same name."""
 
 import os
 import subprocess
@@ -8,8 +8,33 @@ from pathlib import Path
 import pytest
 
 import falcon
+from falcon._backends import BACKENDS
+from falcon._numpy.backend import NumpyBackend
 
 PACKAGE = Path(falcon.__file__).parent
+
+
+class Added(NumpyBackend):
+    """A backend that is no more than an entry of the table."""
+
+    name, is_released = "added", False
+
+    def describe(self):
+        return {"BLAS": "its own"}
+
+    def release_workspace(self):
+        self.is_released = True
+
+
+def test_every_backend_of_the_table_is_asked(monkeypatch):
+    backend = Added()
+    monkeypatch.setitem(BACKENDS, "added", backend)
+    found = falcon.show_config("dict")
+    assert found["backends"]["added"] == "available"
+    assert found["added kernels"] == {"BLAS": "its own"}
+    assert found["rates"]["added float32"] == "measured here when first needed"
+    falcon.release_workspace()
+    assert backend.is_released
 
 
 @pytest.mark.parametrize("other", ["same folder", "another folder"])

@@ -5,11 +5,13 @@ import io
 import pickle
 import subprocess
 import sys
+from dataclasses import fields
 
 import numpy as np
 import pytest
 
 import falcon
+from falcon._core.options import FIELDS, LINEAR
 
 from .support import DTYPES, integers
 
@@ -50,6 +52,13 @@ def products(monkeypatch):
 
 def config(**options):
     return falcon.torch.LinearConfig(**{"measure": False, "min_m": 4, "rows": 40, **options})
+
+
+def test_its_options_are_those_that_layers_take():
+    assert {x.name for x in fields(falcon.torch.LinearConfig)} & FIELDS.keys() == {*LINEAR}
+    for name in LINEAR:
+        with pytest.raises((TypeError, ValueError), match=f"{name} is "):
+            falcon.torch.LinearConfig(**{name: -2.5})
 
 
 def layer(inputs=48, outputs=32, dtype=torch.float64, bias=True):
