@@ -170,7 +170,8 @@ class GpuBackend:
                     "out overlaps an operand; falcon.gemm handles that, a plan does not"
                 )
             if 0 in (p.M, p.N, p.K):
-                out[...] = 0
+                if out.shape[0] and out.shape[1]:
+                    run(kernels.copy(None, target))
                 return out
             types = p.operand, p.result
             layout = layout_fields(left, right, None, target, types, device=p.device)

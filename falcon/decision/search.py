@@ -1,4 +1,4 @@
-"""The one search: over schemes, arithmetics and backends, for the least predicted time.
+"""The one search: over schemes, kinds of arithmetic and backends, for the least predicted time.
 
 Lower bounds prune: schemes are evaluated (chunks, workspace, exact prediction) in ascending order
 of their lower bounds, until none is left that could still win. The table of `Plan.explain`, with
@@ -244,7 +244,7 @@ def search_for(problem: Problem, options: Options, backends: Sequence[Backend]) 
 
 
 def weighted(candidate: Candidate, policy: Policy) -> float:
-    """Return the seconds by which candidates are compared: panels and arithmetics have prices."""
+    """Return the seconds by which candidates are compared: panels and arithmetic have prices."""
     return candidate.total * candidate.price * policy.price(candidate.option.scheme)
 
 

@@ -1,4 +1,4 @@
-"""Which arithmetics a product is compared in, and which backends form them.
+"""Which kinds of arithmetic a product is compared in, and which backends form them.
 
 A *way* is a backend and the type as which it multiplies the operands: float32 by splits of
 bfloat16, say. Each scheme that is compared runs in one of the ways.
