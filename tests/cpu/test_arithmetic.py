@@ -99,14 +99,6 @@ def test_integers_are_exact_in_any_layout(tiles, kind, scheme, seed):
     np.testing.assert_array_equal(c, 2 * (a @ b))
 
 
-def test_bits_do_not_depend_on_threads(tiles):
-    a, b = operands(300, 260, 200)
-    c = np.empty((2, 300, 200), np.float32)
-    for i in range(2):
-        gemm(a, b, c[i], isa=tiles, kind="f32x6", threads=i + 1)
-    np.testing.assert_array_equal(*c)
-
-
 @pytest.mark.parametrize("arithmetic", ["bf16x6", "bf16x3"])
 def test_asked_for_by_name(backend, arithmetic):
     a, b = operands(150, 200, 120)

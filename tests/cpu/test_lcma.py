@@ -1,7 +1,7 @@
 """The LCMA driver: every scheme on every instruction set, against whole numbers.
 
-Also what a call promises around the product: alpha, beta and c, overlaps, accuracy, workspace,
-the same bits for any number of threads, and values that are not finite.
+Also accuracy and the workspace of calls. The same bits for any number of threads, and values that
+are not finite: tests/contract and the C driver.
 """
 
 from fractions import Fraction

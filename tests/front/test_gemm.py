@@ -1,6 +1,6 @@
-"""What `falcon.gemm` computes: against the reference, NumPy's integers and long double.
+"""What `falcon.gemm` computes with a c of another type and by rational schemes; its plans dropped.
 
-Sizes, the dtype of c, rational schemes, plans that are dropped; all else: tests/contract.
+All else: tests/contract.
 """
 
 from concurrent.futures import ThreadPoolExecutor

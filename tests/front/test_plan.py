@@ -22,26 +22,13 @@ def operands(a_dtype, b_dtype, sizes=(M, K, N)):
 @pytest.fixture
 def planned(monkeypatch):
     """The problems that `gemm` and `matmul` plan."""
-    problems, plan_for = [], execute.plan_for
+    problems = []
 
-    def recorded(problem, options):
-        problems.append(problem)
-        return plan_for(problem, options)
+    def recording(plan):
+        return lambda problem, *about: (problems.append(problem), plan(problem, *about))[1]
 
-    monkeypatch.setattr(execute, "plan_for", recorded)
-    return problems
-
-
-@pytest.fixture
-def planned_packed(monkeypatch):
-    """The problems that `gemm` plans for packed operands."""
-    problems, plan_packed = [], execute.plan_packed
-
-    def recorded(problem, *about):
-        problems.append(problem)
-        return plan_packed(problem, *about)
-
-    monkeypatch.setattr(execute, "plan_packed", recorded)
+    for name in ("plan_for", "plan_packed"):
+        monkeypatch.setattr(execute, name, recording(getattr(execute, name)))
     return problems
 
 
@@ -86,14 +73,14 @@ def test_packed_operands_are_planned_for_their_rows(caplog):
 
 
 @pytest.mark.parametrize("kind", ["f8", "f4", "i4"])
-def test_a_packed_operand_is_planned_as_it_is_multiplied(planned_packed, kind):
+def test_a_packed_operand_is_planned_as_it_is_multiplied(planned, kind):
     a, b = operands(kind, kind, (60, 70, 80))
     for scheme in ("classical", "strassen"):
         packed = falcon.pack(b, scheme=scheme)
         falcon.gemm(a, packed)
         for left in (a, a.shape):
             plan = falcon.plan(left, packed)
-            assert plan.problem == planned_packed[-1]
+            assert plan.problem == planned[-1]
             assert plan.option.label == scheme
             assert "not packed" in plan.why
             assert [x.option.label.endswith("not packed") for x in plan.candidates] == [False, True]
