@@ -37,7 +37,7 @@ def numpy_product(adapter: Adapter, a: Any, b: Any, out: Any, dtype: Any, option
             raise ValueError("matmul: an operand is a scalar; expected at least one axis")
         return NotImplemented
     a, b = plain("a", a), plain("b", b)
-    if out is not None and not hasattr(type(out), "__array_ufunc__"):
+    if not (out is None or type(out) is tuple or hasattr(type(out), "__array_ufunc__")):
         to_target(out)  # raises
     ordinary = all(type(x) is np.ndarray for x in (a, b)) and (
         out is None or type(out) in (np.ndarray, np.memmap)
