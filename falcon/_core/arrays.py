@@ -54,6 +54,8 @@ def to_array(name: str, value: Any) -> np.ndarray:
             f"{name} is a {kind.__name__}, whose own rules (units, labels, ...) would be lost; use "
             f"its library's functions, or numpy.asarray({name}) for the numbers alone"
         )
+    if hasattr(kind, "__dlpack__") and not hasattr(kind, "__array__"):
+        return np.from_dlpack(value)
     try:
         return np.asarray(value.to_numpy() if hasattr(kind, "to_numpy") else value)
     except ValueError as error:

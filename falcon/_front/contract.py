@@ -56,7 +56,8 @@ def dot(a: Any, b: Any, out: Any = None, **options: Unpack[CallOptions]) -> Any:
     >>> falcon.dot(np.ones((5, 2, 3)), np.ones((4, 3, 7))).shape
     (5, 2, 4, 7)
     """
-    axes = [x.ndim if hasattr(x, "ndim") else np.ndim(x) for x in (a, b)]
+    named = (("a", a), ("b", b))
+    axes = [x.ndim if hasattr(x, "ndim") else len(_shape(name, x)) for name, x in named]
     if axes[0] and 1 <= axes[1] <= 2:
         return matmul(a, b, out, **options)
     return _tensordot("dot", a, b, ([-1], [-2]) if min(axes) else 0, out, options)
@@ -239,17 +240,18 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None, **options: Unpack[CallO
     >>> falcon.multi_dot([np.ones((9, 2)), np.ones((2, 8)), np.ones(8)]).shape
     (9,)
     """
-    chain = [x if hasattr(x, "shape") else to_array(f"array {i}", x) for i, x in enumerate(arrays)]
+    chain = list(arrays)
+    shapes = [_shape(f"array {i}", x) for i, x in enumerate(chain)]
     if len(chain) < 2:
         raise ValueError(f"multi_dot: expected at least two arrays; got {len(chain)}")
-    for i, x in enumerate(chain):
-        if len(x.shape) != 2 and not (len(x.shape) == 1 and i in (0, len(chain) - 1)):
+    for i, shape in enumerate(shapes):
+        if len(shape) != 2 and not (len(shape) == 1 and i in (0, len(chain) - 1)):
             raise np.linalg.LinAlgError(
-                f"multi_dot: array {i} has shape {tuple(x.shape)}; expected a matrix"
+                f"multi_dot: array {i} has shape {shape}; expected a matrix"
             )
-    ends = [1 if len(chain[0].shape) == 1 else chain[0].shape[0], *(x.shape[0] for x in chain[1:])]
-    ends[1] = chain[0].shape[-1]
-    ends.append(1 if len(chain[-1].shape) == 1 else chain[-1].shape[1])
+    ends = [1 if len(shapes[0]) == 1 else shapes[0][0], *(x[0] for x in shapes[1:])]
+    ends[1] = shapes[0][-1]
+    ends.append(1 if len(shapes[-1]) == 1 else shapes[-1][1])
     splits = _cheapest(ends)
 
     def product(first: int, last: int, out: Any = None) -> Any:
@@ -259,6 +261,14 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None, **options: Unpack[CallO
         return matmul(product(first, split), product(split + 1, last), out, **options)
 
     return product(0, len(chain) - 1, out)
+
+
+def _shape(name: str, x: Any) -> tuple[int, ...]:
+    """Return the shape of an operand, which may have no such attribute."""
+    if not hasattr(x, "shape"):
+        _, x = enter(**{name: x})
+        x = to_array(name, x)
+    return tuple(x.shape)
 
 
 def _cheapest(sizes: list[int]) -> dict[tuple[int, int], int]:

@@ -6,6 +6,7 @@ tables here; every test of this folder that fits then runs for it.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -25,12 +26,26 @@ LARGE = (163, 171, 199)  # integers of 64 bits are multiplied as float64 from su
 
 # --- the tables ------------------------------------------------------------------------------
 
-# What a backend multiplies; backends of no row here multiply all types.
-MULTIPLIED = {"cpu": lambda row: row.engine is not None, DEVICE: lambda row: row.cuda is not None}
 ALGORITHMS = ("classical", "strassen")
 MORE_ALGORITHMS = ("2x4x2:14", "auto")  # of the types of `SOME`
 SOME = ("float32", "bfloat16", "complex64", "int16")
 SPLITS = ("bf16x6", "bf16x3")
+
+
+class Multiplies(NamedTuple):
+    """What a backend multiplies."""
+
+    types: Callable[[DType], bool]
+    has_schemes: bool = True  # besides the classical algorithm
+    splits: tuple[str, ...] = ALGORITHMS  # with which float32 is multiplied by splits
+
+
+# Every backend has its row.
+BY_BACKEND = {
+    "cpu": Multiplies(lambda row: row.engine is not None),
+    "numpy": Multiplies(lambda row: True, splits=("classical",)),
+    DEVICE: Multiplies(lambda row: row.cuda is not None),
+}
 # Types of a and b, and of a result that is asked for by `dtype`: as if both were cast first.
 CAST = (
     *(("int8", "int8", "int32"), ("uint8", "int8", "int32"), ("int8", "uint8", "int32")),
@@ -191,6 +206,8 @@ def limits(subject, a, b):
 
 def algorithms(backend, row):
     """The schemes of a type on a backend."""
+    if not BY_BACKEND[backend].has_schemes:
+        return ("classical",)
     if backend == "numpy" and row.itemsize == 2 and not row.is_exact:
         return ("classical",)  # NumPy's own loops
     if row.name not in SOME or (backend == DEVICE and row.name != "float32"):
@@ -203,22 +220,19 @@ def library_of(backend):
 
 
 def all_subjects():
-    rows = {
-        backend: [row for row in TABLE if MULTIPLIED.get(backend, lambda row: True)(row)]
-        for backend in (*BACKENDS, DEVICE)
-    }
-    for backend, types in rows.items():
+    for backend in (*BACKENDS, DEVICE):
+        types = [row for row in TABLE if BY_BACKEND[backend].types(row)]
         mine = {"library": library_of(backend)}
         for row in types:
             for scheme in algorithms(backend, row):
                 yield Subject(backend, row, scheme, **mine)
         for arithmetic in SPLITS:
-            for scheme in ("classical", *["strassen"] * (backend != "numpy")):
+            for scheme in BY_BACKEND[backend].splits:
                 yield Subject(backend, of("float32"), scheme, arithmetic, **mine)
         for door in [x for x in DOORS if x != "gemm"]:
-            for name in ("float32", "bfloat16" if backend == DEVICE else "int16"):
-                for scheme in ALGORITHMS:
-                    yield Subject(backend, of(name), scheme, door=door, **mine)
+            for row in map(of, ("float32", "bfloat16" if backend == DEVICE else "int16")):
+                for scheme in algorithms(backend, row)[:2] if row in types else ():
+                    yield Subject(backend, row, scheme, door=door, **mine)
         for kinds in CAST:
             row, *cast = map(of, kinds)
             if {row, *cast} <= set(types):

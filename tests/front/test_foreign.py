@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import falcon
+from falcon._front.adapters import host
 
 RANDOM = np.random.default_rng(0)
 A, B = RANDOM.standard_normal((70, 50)), RANDOM.standard_normal((50, 60))
@@ -202,6 +203,38 @@ class OneWay(Exchanged):
         return None
 
 
+class Bare:
+    """Of a library that has nothing but DLPack, not even a shape."""
+
+    __dlpack__, __dlpack_device__ = Exchanged.__dlpack__, Exchanged.__dlpack_device__
+
+    def __init__(self, values):
+        self.values = values
+
+
+class Held:
+    """Of a library without any protocol: it needs an adapter of its own."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def to_host(self):
+        return self.values
+
+
+class HeldArrays(host.Numpy):
+    """All that such a library needs."""
+
+    def owns(self, x):
+        return isinstance(x, Held)
+
+    def view(self, name, x):
+        return x.to_host()
+
+    def wrap(self, x):
+        return Held(x)
+
+
 RESULTS = {
     "gemm": falcon.gemm, "matmul": falcon.matmul, "dot": falcon.dot,
     "tensordot": lambda a, b: falcon.tensordot(a, b, 1),
@@ -254,6 +287,49 @@ def test_results_are_arrays_of_the_callers_library(foreign):
             np.testing.assert_allclose(back(out), expected, atol=1e-12)
     for name, call in FACTS.items():
         assert call(a, b), name
+
+
+def test_arrays_with_nothing_but_dlpack():
+    calls = {**RESULTS, "a plan": lambda a, b: falcon.plan(a, b)(a, b)}
+    for name, call in calls.items():
+        expected = A.T @ A if name == "gram" else A @ B
+        for a, b in ((Bare(A), Bare(B)), (Bare(A), B), *([(A, Bare(B))] if name != "gram" else [])):
+            product = call(a, b)
+            assert type(product) is np.ndarray, name
+            np.testing.assert_allclose(product, expected, atol=1e-12, err_msg=name)
+    for name, call in FACTS.items():
+        assert call(Bare(A), Bare(B)), name
+
+
+def test_a_library_is_one_class(monkeypatch):
+    """Which takes part in every public function."""
+    with pytest.raises(TypeError, match="a has dtype object"):
+        falcon.gemm(Held(A), B)
+    monkeypatch.setattr(host, "LIBRARIES", (HeldArrays(), *host.LIBRARIES))
+    for name, call in RESULTS.items():
+        expected = A.T @ A if name == "gram" else A @ B
+        for _ in range(2):
+            product = call(Held(A), Held(B))
+            assert isinstance(product, Held), name
+            np.testing.assert_allclose(product.values, expected, atol=1e-12, err_msg=name)
+    for name, call in FACTS.items():
+        assert call(Held(A), Held(B)), name
+    for name, call in WITH_OUT.items():
+        out = Held(np.zeros((70, 70) if name == "gram" else (70, 60)))
+        assert call(Held(A), Held(B), out=out) is out
+        np.testing.assert_allclose(out.values, A @ A.T if name == "gram" else A @ B, atol=1e-12)
+
+
+def test_calls_on_views_are_recalled(foreign, monkeypatch):
+    make, _, back = foreign
+    a, b, out = make(A.copy()), make(B.copy()), make(np.empty((70, 60)))
+    for call in (falcon.gemm, falcon.matmul):
+        for given in ({"scheme": "strassen"}, {"scheme": "strassen", "out": out}):
+            call(a, b, **given)
+            with monkeypatch.context() as patch:
+                for module in ("gemm", "matmul"):
+                    patch.setattr(f"falcon._front.{module}.enter", None)
+                np.testing.assert_allclose(back(call(a, b, **given)), A @ B, atol=1e-12)
 
 
 def test_other_forms_of_results():
