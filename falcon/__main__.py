@@ -308,7 +308,7 @@ def _plan(options: argparse.Namespace) -> int:
         rows = [("candidate", "backend", "predicted ms", "measured ms", "error",
                  "time over the choice's", "")]  # fmt: skip
         for x in compare(plan, rivals(plan, options.most), options.rounds):
-            option, predicted = x.candidate.option, x.candidate.total
+            option, predicted = x.candidate.method, x.candidate.total
             rows.append((option.label, option.backend,
                          f"{predicted * 1e3:.4g}" if predicted else "-", f"{x.seconds * 1e3:.4g}",
                          f"{predicted / x.seconds - 1:+.1%}" if predicted else "-",

@@ -36,7 +36,7 @@ def measure(size, K, dtype, threads, case_seconds):
     return {
         **{"M": size, "N": size, "K": K, "dtype": dtype},
         "speedups": {x.name: x.over(classical).document() for x in others},
-        "chosen": falcon.plan(a, b, threads=threads).option.label,
+        "chosen": falcon.plan(a, b, threads=threads).method.label,
     }
 
 

@@ -32,8 +32,8 @@ def row(dtype, size, name):
     backend, scheme = device_backend(), name and falcon.schemes.get(name)
     row = BY_ARITHMETIC.get(dtype)
     problem = Problem(size, size, size, of(dtype) if row is None else row.left, device=0)
-    (option,) = backend.candidates(problem, [scheme], MEMORY // 4, row)
-    return dict(backend.predicted(problem, option, rates(dtype)).seconds)
+    (method,) = backend.candidates(problem, [scheme], MEMORY // 4, row)
+    return dict(backend.predicted(problem, method, rates(dtype)).seconds)
 
 
 def table():

@@ -52,7 +52,7 @@ def measure(case, a, b, out, options):
     matrices = library.matrix(a), library.matrix(b), None, library.matrix(out)
 
     def steps(x):
-        memory = workspaces.allocate(library, x.option.tiling.nbytes)
+        memory = workspaces.allocate(library, x.method.layout.nbytes)
         held.append(memory)
         return driver.steps_of(x, matrices, None, memory.pointer, alpha=1.0, beta=0.0)
 
@@ -65,12 +65,12 @@ def measure(case, a, b, out, options):
     }
     alone = seconds_per_call(partial(run, *steps(classical)))
     known = rates(backend, plan.problem, [backend])
-    predicted = dict(backend.predicted(plan.problem, plan.option, known).seconds)
+    predicted = dict(backend.predicted(plan.problem, plan.method, known).seconds)
     predicted["combine"] = predicted.pop("combine A") + predicted.pop("combine B")
     return {
         **case.shape.sizes(),
         "dtype": case.dtype,
-        "scheme": plan.option.label,
+        "scheme": plan.method.label,
         "total": seconds_per_call(partial(run, *made)),
         "classical": alone,
         "stages": seconds,
@@ -86,8 +86,8 @@ def work_of(plan):
     scheme, p = plan.scheme, plan.problem
     assert scheme is not None
     item, sums = p.operand.itemsize, p.accumulator.itemsize
-    rows, columns, inner = plan.option.tiling.block
-    again_a, again_b = plan.option.tiling.combined_again
+    rows, columns, inner = plan.method.layout.block
+    again_a, again_b = plan.method.layout.combined_again
     rank, planes = scheme.rank, products(scheme).planes
     return {
         "norms": item * (p.M * p.K * (scheme.m > 1) + p.K * p.N * (scheme.n > 1)),

@@ -99,22 +99,24 @@ def compare(shape, dtype, case_seconds):
     """Measure the candidates of a shape; the choice comes first."""
     a, b, _ = operands(shape, dtype)
     plan = falcon.plan(a, b, backend="cpu")
-    kept = {x.option.label: x for x in plan.candidates if x.allowed and not x.option.is_roomy}
-    fastest = min(kept.values(), key=lambda x: x.total).option.label
-    wanted = dict.fromkeys((plan.option.label, fastest, "classical", "strassen"))
-    options = [kept[x].option if x in kept else plan.option for x in wanted
-               if x in kept or x == plan.option.label]  # fmt: skip
+    kept = {
+        x.method.label: x for x in plan.candidates if x.allowed and not x.method.large_workspace
+    }
+    fastest = min(kept.values(), key=lambda x: x.total).method.label
+    wanted = dict.fromkeys((plan.method.label, fastest, "classical", "strassen"))
+    options = [kept[x].method if x in kept else plan.method for x in wanted
+               if x in kept or x == plan.method.label]  # fmt: skip
     profiles = [StageProfile(a, b, x.scheme, plan.threads) for x in options]
     sides = [Side(x.label, y.seconds, 0.02) for x, y in zip(options, profiles, strict=True)]
     records = interleave(sides, seconds=case_seconds)
     rates = rates_for(plan.backend, plan.problem, available_backends())
     found = []
-    for option, stages, record in zip(options, profiles, records, strict=True):
-        told = {SAME.get(k, k): x for k, x in seconds(plan.problem, option, rates)}
+    for method, stages, record in zip(options, profiles, records, strict=True):
+        told = {SAME.get(k, k): x for k, x in seconds(plan.problem, method, rates)}
         took = stages.stages()
         took["multiply"] += took.pop("wait")
         over = records[0].over(record)
-        found.append(Compared(shape, option.label, option.growth, told, took, record.median, over))
+        found.append(Compared(shape, method.label, method.growth, told, took, record.median, over))
     return found
 
 

@@ -100,14 +100,14 @@ def problems():
 def methods(plan):
     """Return the options to time: classical ones, the best LCMAs, the best of other formats."""
     found = rivals(plan, 10**6)
-    classical = [x for x in found if x.option.is_classical]
+    classical = [x for x in found if x.method.is_classical]
     if plan.problem.flops < SMALL_FLOPS[1]:
         return classical
-    others = sorted((x for x in found if not x.option.is_classical), key=lambda x: x.total)
+    others = sorted((x for x in found if not x.method.is_classical), key=lambda x: x.total)
     others = [x for x in others if x.total <= SLOWEST * others[0].total]
     kept, formats = others[:BEST], set()
     for x in others[BEST:]:
-        kind = x.option.backend, x.option.levels, tuple(sorted(x.option.scheme.format))
+        kind = x.method.backend, x.method.levels, tuple(sorted(x.method.scheme.format))
         if len(kept) < METHODS and kind not in formats:
             kept.append(x)
         formats.add(kind)
@@ -125,7 +125,7 @@ def measure(dtype, threads, shape):
         a, b = (np.resize(random.standard_normal(2**20 + 1).astype(dtype), x.shape) for x in (a, b))
     plan = falcon.plan(a, b, threads=threads)
     found = methods(plan)
-    sides = [side_of(plan, x.option, (a, b, out)) for x in found]
+    sides = [side_of(plan, x.method, (a, b, out)) for x in found]
     seconds = min(side.time(1) for side in sides)
     calls, rounds = min(int(TIMING / seconds) + 1, 10), ROUNDS if seconds < 0.3 else 3
     times = [[] for _ in sides]
@@ -137,26 +137,26 @@ def measure(dtype, threads, shape):
         "dtype": dtype,
         "threads": threads,
         "shape": shape,
-        "choice": f"{plan.option.backend} {plan.option.label}",
-        "methods": [row(x.option, y) for x, y in zip(found, times, strict=True)],
+        "choice": f"{plan.method.backend} {plan.method.label}",
+        "methods": [row(x.method, y) for x, y in zip(found, times, strict=True)],
     }
 
 
-def row(option, times):
+def row(method, times):
     """Return a method as JSON: what a model may know of it, and its seconds per round."""
-    x = counts(option.stored)
+    x = counts(method.stored)
     return {
-        "backend": option.backend,
-        "scheme": option.label,
+        "backend": method.backend,
+        "scheme": method.label,
         "counts": [round(y) for y in (x.m, x.k, x.n, x.rank, x.u, x.v, x.w)],
-        "chunks": option.chunks,
-        "again": option.again,
-        "fused": option.fused_output,
-        "roomy": option.is_roomy,
-        "few_rows": option.few_rows,
-        "growth": round(option.growth, 3),
-        "levels": option.levels,
-        "workspace": option.workspace,
+        "chunks": method.chunks,
+        "again": method.again,
+        "fused": method.fused_output,
+        "roomy": method.large_workspace,
+        "few_rows": method.b_in_place,
+        "growth": round(method.growth, 3),
+        "levels": method.levels,
+        "workspace": method.workspace,
         "seconds": times,
     }
 

@@ -30,7 +30,7 @@ from common import show
 from falcon._core.dtypes import of
 from falcon._core.fit import fit_rates
 from falcon._core.model import seconds
-from falcon._core.plan import Candidate, Option
+from falcon._core.plan import Candidate, Method
 from falcon._core.policy import has_own_kernels, host_policy
 from falcon._core.problem import Problem
 from falcon.decision.rates import nearest, on_threads, shipped
@@ -47,7 +47,7 @@ class Case:
     cpu: str
     kernels: str
     problem: Problem
-    options: tuple[Option, ...]
+    options: tuple[Method, ...]
     rounds: tuple[tuple[float, ...], ...]
 
     @property
@@ -95,9 +95,13 @@ def _option(x):
     scheme = None
     if x["counts"][3] > 1:
         scheme = _scheme(x["scheme"], *x["counts"], x["growth"], x["levels"])
-    how = {"few_rows": x["few_rows"], "is_roomy": x["roomy"], "rounded_growth": x["growth"]}
+    how = {
+        "b_in_place": x["few_rows"],
+        "large_workspace": x["roomy"],
+        "rounded_growth": x["growth"],
+    }
     chunks, again = tuple(x["chunks"]), tuple(x["again"])
-    return Option(x["backend"], scheme, chunks, x["workspace"], x["fused"], again, **how)
+    return Method(x["backend"], scheme, chunks, x["workspace"], x["fused"], again, **how)
 
 
 @cache
@@ -117,7 +121,7 @@ class _Scheme(SimpleNamespace):
 def choice(case, rates):
     """Return the number of the method that falcon chooses by some rates of its own kernels."""
     problem, policy = case.problem, host_policy(case.problem)
-    few = any(x.few_rows for x in case.options)
+    few = any(x.b_in_place for x in case.options)
     own = (
         "cpu"
         if few
@@ -129,7 +133,7 @@ def choice(case, rates):
     if policy.why_too_small(problem) is not None or own == "numpy":
         return next(at for at in able if case.options[at].is_classical)
     kept = [Candidate(case.options[at], seconds(problem, case.options[at], rates)) for at in able]
-    best = preferred(kept, policy).option
+    best = preferred(kept, policy).method
     return next(at for at in able if case.options[at] is best)
 
 
@@ -160,10 +164,10 @@ def fitted(cases):
     for key in sorted({group(x) for x in cases}):
         some = [x for x in cases if group(x) == key]
         rows = [
-            ((x.problem, option), median(rounds))
+            ((x.problem, method), median(rounds))
             for x in some
-            for option, rounds in zip(x.options, x.rounds, strict=True)
-            if option.backend == "cpu" and x.problem.flops > 1e9
+            for method, rounds in zip(x.options, x.rounds, strict=True)
+            if method.backend == "cpu" and x.problem.flops > 1e9
         ]
         calls, times = zip(*rows, strict=True)
         found[key] = fit_rates(calls, times, rates_of(some[0]).tile)[0]

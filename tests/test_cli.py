@@ -154,7 +154,7 @@ def test_schemes_of_a_format_and_their_speed(capsys, monkeypatch, measure):
         assert float(line[:column].split()[-1].strip("±*")) >= 0
         assert ("±" in line) == measure
     assert f"640 x 640 x 640 float32 ({'measured' if measure else 'predicted'}" in out
-    chosen = falcon.plan((640, 640), (640, 640), "float32").option.label
+    chosen = falcon.plan((640, 640), (640, 640), "float32").method.label
     assert f'"auto" takes {chosen} there; ' in out
 
 

@@ -61,10 +61,10 @@ def test_every_raggedness(scheme):
         a, b = whole(rng, (M, K), "i8"), whole(rng, (K, N), "i8")
         problem = Problem(M, N, K, of("int64"))
         whole_plan = plan_for(problem, s)
-        option = whole_plan.option
+        option = whole_plan.method
         for chunks in ((M, N, K), (m, n, k), (2 * m, n, K)):
             stages = Stages.of(problem, s, chunks)
-            cut = type(option)("numpy", s, chunks, stages.workspace, tiling=stages)
+            cut = type(option)("numpy", s, chunks, stages.workspace, layout=stages)
             out = np.full((M, N), 77)
             BACKEND.execute(Plan(problem, BACKEND, cut, 1, ""), a, b, None, out)
             np.testing.assert_array_equal(out, a @ b, err_msg=f"{M, K, N, chunks}")

@@ -10,7 +10,7 @@
     keywords.py  options as keywords of functions: types, signatures, documentation
     config.py    config, set_config: settings of a block, of the process
     threads.py   limits on the number of threads, including threadpoolctl's
-    option.py    Option, Candidate: a way to multiply a problem, and its predicted time
+    option.py    Method, Candidate: a way to multiply a problem, and its predicted time
     plan.py      Plan: how one problem will be multiplied, and why
     bound.py     error bounds of a plan's products, growth of 16-bit schemes
     backend.py   the interface of a backend

@@ -51,6 +51,6 @@ SPLIT = Arithmetic("bf16x6", 3, 0.5, 17.0), Arithmetic("bf16x3", 2, 16.0, 200.0)
 # Operands rounded to the 11 bits of TF32, on GPUs.
 TF32 = Arithmetic("tf32", 1, 1.0, 0.0)
 # int64 as float64; no value of the option: data decide, and results do not depend on it.
-WHOLE = Arithmetic("float64", 1, 1.0, 0.0)
+INT64_BY_FLOAT64 = Arithmetic("float64", 1, 1.0, 0.0)
 # Values of the option; "tf32" does nothing in host memory.
 NAMES = ("auto", "native", TF32.name, *(x.name for x in SPLIT))

@@ -9,7 +9,7 @@ from falcon.schemes import Scheme
 
 from .dtypes import DType
 from .packed import PackedOperand
-from .plan import Candidate, Executor, Option
+from .plan import Candidate, Executor, Method
 from .policy import Policy
 from .problem import Problem
 
@@ -40,7 +40,7 @@ class Backend(Executor, Protocol):
         """
 
     def policy(self, problem: Problem) -> Policy:
-        """Return the rules by which an option is chosen for the problem."""
+        """Return the rules by which a method is chosen for the problem."""
 
     def beats_blas(self, problem: Problem) -> bool:
         """Whether its classical algorithm is at least as fast as a BLAS's; asked on the host."""
@@ -51,17 +51,17 @@ class Backend(Executor, Protocol):
         schemes: Iterable[Scheme | None],
         limit: int | None,
         operand: DType | None = None,
-    ) -> list[Option]:
-        """Return an option per scheme that can keep the workspace `limit`.
+    ) -> list[Method]:
+        """Return a method per scheme that can keep the workspace `limit`.
 
         None among `schemes` is the classical algorithm, which runs whatever the limit.
         """
 
-    def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
+    def packed_method(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Method:
         """Return how to multiply by a packed operand; the workspace may exceed `limit`."""
 
-    def predicted(self, problem: Problem, option: Option, rates: Any) -> Candidate:
-        """Return an option with its predicted seconds; `rates` come from `measure`."""
+    def predicted(self, problem: Problem, method: Method, rates: Any) -> Candidate:
+        """Return a method with its predicted seconds; `rates` come from `measure`."""
 
     def kernels(self) -> str:
         """Return which kernels run here, such as an instruction set; shipped rates are theirs."""

@@ -33,7 +33,7 @@ def error_bound(plan: Any, a: Any, b: Any, proved: bool) -> np.ndarray:
         return bound
     if plan.is_uneven:
         rows, columns = (np.full_like(x, x.max(initial=0)) for x in (rows, columns))
-    unit = (p.result if plan.option.arithmetic is None else plan.operand).unit_roundoff
+    unit = (p.result if plan.method.arithmetic is None else plan.operand).unit_roundoff
     if p.operand.is_complex:
         # The rounding error of a complex product (four real ones) is up to sqrt(2) gamma_2, not u.
         unit *= 2 * sqrt(2)
@@ -44,7 +44,7 @@ def error_bound(plan: Any, a: Any, b: Any, proved: bool) -> np.ndarray:
     elif scheme is None:
         factor = (_roundings(plan, p.K) + 1) * unit
     else:
-        chunk = max(min(p.K, plan.option.chunks[2]), 1)
+        chunk = max(min(p.K, plan.method.chunks[2]), 1)
         # By Cauchy-Schwarz, the products of norms summed over chunks of K do not exceed the whole.
         steps = _roundings(plan, -(-chunk // scheme.k))
         factor = scheme.error_bound(steps * scheme.k, unit) / steps + unit
@@ -56,7 +56,7 @@ def error_bound(plan: Any, a: Any, b: Any, proved: bool) -> np.ndarray:
 
 def _roundings(plan: Any, K: int) -> int:
     """Return how many unit roundoffs a sum of K products may err by."""
-    how = plan.option.arithmetic
+    how = plan.method.arithmetic
     if how is None:
         return K
     # Tensor cores add up 8 or 16 products and the sum so far, and cut all off at the largest.

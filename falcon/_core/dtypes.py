@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .arithmetic import SPLIT, TF32, WHOLE, Arithmetic
+from .arithmetic import INT64_BY_FLOAT64, SPLIT, TF32, Arithmetic
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,7 +94,7 @@ class DType:
 
         Integers by float64 have the rates of float64.
         """
-        if self.arithmetic is WHOLE:
+        if self.arithmetic is INT64_BY_FLOAT64:
             return FLOAT64
         return self if self.pair is None or self.arithmetic is not None else self.pair[0]
 
@@ -167,7 +167,7 @@ def _by_float(row: DType) -> DType:
         wide=(row,),
         engine="i64f64",
         pair=(row, row),
-        arithmetic=WHOLE,
+        arithmetic=INT64_BY_FLOAT64,
     )
 
 

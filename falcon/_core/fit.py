@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from .method import Method
 from .model import seconds
-from .option import Option
 from .problem import Problem
 from .rates import Rates
 from .timing import timed
@@ -34,7 +34,7 @@ class DisturbedError(RuntimeError):
 
 
 def fit_rates(
-    calls: Sequence[tuple[Problem, Option]], times: Sequence[float], tile: tuple[int, int]
+    calls: Sequence[tuple[Problem, Method]], times: Sequence[float], tile: tuple[int, int]
 ) -> tuple[Rates, float]:
     """Return the rates of falcon's own kernels that fit the times of some calls best.
 
@@ -49,12 +49,12 @@ def fit_rates(
     return Rates(**speeds, overlap=0.0, tile=tile), float((errors**2).mean() ** 0.5)
 
 
-def _amounts(problem: Problem, option: Option, tile: tuple[int, int]) -> list[float]:
+def _amounts(problem: Problem, method: Method, tile: tuple[int, int]) -> list[float]:
     """Return how much of each term a call has."""
     found = []
     for name in _TERMS:
         speeds = {**dict.fromkeys(_TERMS, _FAST), name: 1.0}
-        times = dict(seconds(problem, option, Rates(**speeds, overlap=0.0, tile=tile)))
+        times = dict(seconds(problem, method, Rates(**speeds, overlap=0.0, tile=tile)))
         if name == "bandwidth":  # products that wait for memory are not what is fitted
             del times["multiply"]
         found.append(sum(times.values()))

@@ -1,4 +1,4 @@
-"""The cost model: seconds per stage of an option.
+"""The cost model: seconds per stage of a method.
 
 docs/decision.md has the formulas, `formulas.py` implements them. With omega = 1 and only F*, F+ and
 beta given, stages are those of FalconGEMM (arXiv:2605.06057), equations (8) to (10). Additions are
@@ -13,7 +13,7 @@ from math import inf
 from falcon.schemes import Scheme
 
 from .formulas import Counts, Cut, Machine, stages, within
-from .plan import Option
+from .plan import Method
 from .problem import Problem
 from .rates import Rates
 
@@ -32,24 +32,24 @@ def counts(scheme: Scheme | None) -> Counts:
     return Counts(scheme.m, scheme.k, scheme.n, scheme.rank, u, v, w)
 
 
-def seconds(problem: Problem, option: Option, rates: Rates) -> Seconds:
-    """Predict the seconds of each stage of `option`; the stages of an LCMA are `STAGES`.
+def seconds(problem: Problem, method: Method, rates: Rates) -> Seconds:
+    """Predict the seconds of each stage of `method`; the stages of an LCMA are `STAGES`.
 
-    `option`: only its scheme, chunks, `again` and `fused_output` are used.
-    `rates`: of the option's backend, for the problem's dtype and threads.
+    `method`: only its scheme, chunks, `again` and `fused_output` are used.
+    `rates`: of the method's backend, for the problem's dtype and threads.
     """
     cut = Cut(
         (problem.M, problem.N, problem.K),
         1 if problem.reproducible else problem.threads,
         problem.packed,
-        option.fused_output,
-        option.chunks,
-        option.again,
+        method.fused_output,
+        method.chunks,
+        method.again,
     )
-    times = stages(Machine(rates), counts(option.stored), cut)
-    if option.scheme is not None:
+    times = stages(Machine(rates), counts(method.stored), cut)
+    if method.scheme is not None:
         return tuple(zip(STAGES, times, strict=True))
-    if not option.fused_output:
+    if not method.fused_output:
         return (("multiply", times[2]),)
     return tuple(zip(CLASSICAL_STAGES, times, strict=True))
 

@@ -12,8 +12,8 @@ import numpy as np
 from .arrays import to_array, to_target
 from .bound import error_bound
 from .dtypes import DType
-from .option import Candidate as Candidate
-from .option import Option as Option
+from .method import Candidate as Candidate
+from .method import Method as Method
 from .options import Options
 from .packed import PackedOperand
 from .problem import Problem
@@ -82,7 +82,7 @@ class Plan:
     problem : Problem
     backend : Executor
         Runs the plan.
-    option : Option
+    method : Method
         What will run: scheme, chunks, workspace in bytes.
     why : str
         The reason for the choice.
@@ -113,7 +113,7 @@ class Plan:
 
     problem: Problem
     backend: Executor
-    option: Option
+    method: Method
     why: str
     seconds: tuple[tuple[str, float], ...] = ()
     table: Callable[[], tuple[Candidate, ...]] | None = None
@@ -130,18 +130,18 @@ class Plan:
 
     @property
     def scheme(self) -> Any:
-        """The scheme that will run, see `Option`; None for the classical algorithm."""
-        return self.option.scheme
+        """The scheme that will run, see `Method`; None for the classical algorithm."""
+        return self.method.scheme
 
     @property
     def operand(self) -> DType:
         """The type as which the elements of A and B are multiplied."""
-        return self.option.operand or self.problem.operand
+        return self.method.operand or self.problem.operand
 
     @property
     def label(self) -> str:
         """Its scheme in tables, and the arithmetic if that is not the operands' own."""
-        return self.option.label
+        return self.method.label
 
     @property
     def threads(self) -> int:
@@ -151,12 +151,12 @@ class Plan:
     @property
     def workspace(self) -> int:
         """Bytes that the call allocates beyond its result."""
-        return self.option.workspace
+        return self.method.workspace
 
     @property
     def growth(self) -> float:
         """Predicted RMS error relative to the classical algorithm (1.0 for exact dtypes)."""
-        return 1.0 if self.problem.is_exact else self.option.growth
+        return 1.0 if self.problem.is_exact else self.method.growth
 
     @property
     def is_uneven(self) -> bool:
@@ -165,13 +165,13 @@ class Plan:
         Errors are then relative to the largest norms, not to those of an entry's row and column.
         """
         parts = [x.plan for x in self.parts] or [self]
-        return any(not (x.option.is_classical or x.guarded) for x in parts)
+        return any(not (x.method.is_classical or x.guarded) for x in parts)
 
-    def instead(self, option: Option, backend: Executor) -> Plan:
-        """Return a plan that runs another option for the same problem, guarded as if chosen."""
-        chosen = not option.is_classical and self.options.scheme == "auto"
+    def instead(self, method: Method, backend: Executor) -> Plan:
+        """Return a plan that runs another method for the same problem, guarded as if chosen."""
+        chosen = not method.is_classical and self.options.scheme == "auto"
         guarded = chosen and not self.problem.is_exact
-        return Plan(self.problem, backend, option, "", guarded=guarded, options=self.options)
+        return Plan(self.problem, backend, method, "", guarded=guarded, options=self.options)
 
     def error_bound(self, a: Any, b: Any, *, proved: bool = False) -> np.ndarray:
         """Return an error bound for each entry of ``a @ b``.
@@ -270,17 +270,17 @@ class Plan:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the decision; chunks are computed again on the machine that loads it."""
         about = self.why, self.seconds, self.guarded, self.options, self.rates
-        how = self.scheme, self.option.operand
-        parts = self.parts and (self.option, self.parts)
+        how = self.scheme, self.method.operand
+        parts = self.parts and (self.method, self.parts)
         return _restored, (self.problem, self.backend, how, *about, *parts)
 
     def __repr__(self) -> str:
-        return f"<Plan {self.problem}: {self.option.label} on backend {self.backend.name}>"
+        return f"<Plan {self.problem}: {self.method.label} on backend {self.backend.name}>"
 
     def __str__(self) -> str:
         p = self.problem
         lines = [
-            f"{p}: {self.option.label} on backend {self.backend.name}",
+            f"{p}: {self.method.label} on backend {self.backend.name}",
             f"  why        {self.why}",
         ]
         if self.scheme is not None:
@@ -288,10 +288,10 @@ class Plan:
             lines.append(
                 f"  scheme     <{s.m},{s.k},{s.n};{s.rank}>, speed-up bound {s.speedup_bound:.3f}"
             )
-            lines.append(f"  chunks     M, N, K = {', '.join(map(str, self.option.chunks))}")
+            lines.append(f"  chunks     M, N, K = {', '.join(map(str, self.method.chunks))}")
         for x in self.parts:
             where = f"C[{x.rows.start}:{x.rows.stop}, {x.columns.start}:{x.columns.stop}]"
-            lines.append(f"  {where}: {x.plan.option.label} on backend {x.plan.backend.name}")
+            lines.append(f"  {where}: {x.plan.method.label} on backend {x.plan.backend.name}")
         exact = "exact" if p.is_exact else f"{self.growth:.2f} x classical RMS error"
         lines.append(f"  growth     {exact}")
         lines.append(f"  workspace  {self.workspace / 2**20:.1f} MiB")
@@ -313,23 +313,23 @@ class Plan:
         """
         shown, found = [], set()
         for at, x in enumerate(self.candidates):
-            is_first = x.option.is_classical and x.option.backend not in found
+            is_first = x.method.is_classical and x.method.backend not in found
             if at < most or is_first:
                 shown.append(x)
             if is_first:
-                found.add(x.option.backend)
+                found.add(x.method.backend)
         stages = list(dict.fromkeys(name for x in shown for name, _ in x.seconds))
         rows = [("candidate", "backend", "ms", *stages, "growth", "MiB", "")]
         for x in shown:
             times = dict(x.seconds)
             rows.append(
                 (
-                    x.option.label,
-                    x.option.backend,
+                    x.method.label,
+                    x.method.backend,
                     f"{x.total * 1e3:.2f}",
                     *(f"{times[name] * 1e3:.2f}" if name in times else "-" for name in stages),
-                    f"{x.option.growth:.2f}",
-                    f"{x.option.workspace / 2**20:.1f}",
+                    f"{x.method.growth:.2f}",
+                    f"{x.method.workspace / 2**20:.1f}",
                     x.refused or "chosen",
                 )
             )
@@ -347,8 +347,8 @@ def _restored(problem: Problem, backend: Any, how: tuple[Any, Any], *about: Any)
     why, seconds, guarded, options, rates, *parts = about
     rest: dict[str, Any] = {"guarded": guarded, "options": options, "rates": rates}
     if parts:
-        option, cut = parts
-        return Plan(problem, backend, option, why, seconds, parts=cut, **rest)
+        method, cut = parts
+        return Plan(problem, backend, method, why, seconds, parts=cut, **rest)
     found = backend.candidates(problem, (scheme,), options.workspace_limit, operand)
     if not found:
         raise ValueError(f"workspace_limit is {options.workspace_limit}, which {scheme!r} exceeds")

@@ -79,7 +79,7 @@ def choose_scaling(
     """
     packed, p = b if isinstance(b, PackedOperand) else None, plan.problem
     is_guarded = plan.guarded and plan.scheme is not None
-    is_split = plan.option.arithmetic is not None
+    is_split = plan.method.arithmetic is not None
     unscaled = _UNSCALED if packed is None else Scaling(columns=packed.column_powers)
     if not (is_guarded or is_split):
         return unscaled
@@ -112,7 +112,7 @@ def _by_norms(
     blocks: tuple[int | None, int | None],
 ) -> Scaling | None:
     """Return how operands of these squared norms are scaled; `choose_scaling` has the rest."""
-    p, scheme, chunks = plan.problem, plan.scheme, plan.option.chunks
+    p, scheme, chunks = plan.problem, plan.scheme, plan.method.chunks
     if not (np.isfinite(rows).all() and np.isfinite(columns).all()):
         _log.debug("falcon: %s is multiplied classically: some norms cannot be measured", p)
         return None

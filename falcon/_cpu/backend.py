@@ -16,7 +16,7 @@ import numpy as np
 from falcon._core.dtypes import BY_ARITHMETIC, ENGINE, DType
 from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import PackedOperand
-from falcon._core.plan import Candidate, Option, Plan
+from falcon._core.plan import Candidate, Method, Plan
 from falcon._core.policy import Policy, has_own_kernels, host_policy
 from falcon._core.problem import Problem, has_few_rows
 from falcon._core.rates import Rates
@@ -88,7 +88,7 @@ class CpuBackend:
         if has_own_kernels(*sizes, problem.flops, is_complex=operand.is_complex):
             return True
         few_rows = has_few_rows(*sizes, operand.itemsize)
-        return few_rows and blocking.option(problem, None, None).few_rows
+        return few_rows and blocking.method(problem, None, None).b_in_place
 
     def candidates(
         self,
@@ -96,8 +96,8 @@ class CpuBackend:
         schemes: Iterable[Any],
         limit: int | None,
         operand: DType | None = None,
-    ) -> list[Option]:
-        """Return an option per scheme that keeps the limit; None is the classical algorithm.
+    ) -> list[Method]:
+        """Return a method per scheme that keeps the limit; None is the classical algorithm.
 
         Complex matrices: four real products, and three alone and within each scheme.
         """
@@ -107,11 +107,11 @@ class CpuBackend:
         for scheme in schemes:
             if scheme is not None and problem.is_wide and self.why_classical_only(problem, scheme):
                 continue
-            option = blocking.option(problem, scheme, limit, operand)
-            if option.is_classical or limit is None or option.workspace <= limit:
-                found.append(option)
+            method = blocking.method(problem, scheme, limit, operand)
+            if method.is_classical or limit is None or method.workspace <= limit:
+                found.append(method)
             if scheme is not None and limit is None:
-                found += blocking.roomier(problem, option)
+                found += blocking.with_more_workspace(problem, method)
         return found
 
     def execute(
@@ -128,8 +128,8 @@ class CpuBackend:
     ) -> None:
         problem, scheme = plan.problem, plan.scheme
         left, right = problem.operand.left, problem.operand.right
-        is_split, layout = plan.option.arithmetic is not None, plan.option.tiling
-        is_tiny = c is None and plan.option.workspace == 0 and scheme is None and not is_split
+        is_split, layout = plan.method.arithmetic is not None, plan.method.layout
+        is_tiny = c is None and plan.method.workspace == 0 and scheme is None and not is_split
         is_tiny = is_tiny and mirror is None and not problem.symmetric
         if is_tiny and isinstance(b, np.ndarray) and are_plain(a, b, out):
             # A call of microseconds: what follows would take as long as the product.
@@ -140,7 +140,7 @@ class CpuBackend:
         packed = b.payload if isinstance(b, PackedOperand) else None
         source = None if isinstance(b, PackedOperand) else readable(b, right)
         a = readable(a, left)
-        buffered = needs_buffer(problem, scheme, plan.option.splits) or not is_aligned(out)
+        buffered = needs_buffer(problem, scheme, plan.method.splits) or not is_aligned(out)
         target = np.empty((problem.M, problem.N), problem.result.numpy) if buffered else out
         numbers = _scalar(alpha, left), _scalar(0 if c is None else beta, left)
         nbytes = layout.nbytes
@@ -181,14 +181,14 @@ class CpuBackend:
     ) -> bool:
         p, arrays = plan.problem, (a, b, out)
         kinds = p.operand.left, p.operand.right, p.result
-        able = plan.scheme is None and not plan.parts and plan.option.arithmetic is None
+        able = plan.scheme is None and not plan.parts and plan.method.arithmetic is None
         if not able or any(
             x.dtype != kind.numpy or not is_aligned(x)
             for x, kind in zip(arrays, kinds, strict=True)
         ):
             return False
         first = (0,) * (out.ndim - 2)
-        layout = plan.option.tiling
+        layout = plan.method.layout
         workspace = pool.shared().take(layout.nbytes)
         try:
             _core.gemm_batch(
@@ -204,7 +204,7 @@ class CpuBackend:
 
     def pack(self, b: np.ndarray, plan: Plan) -> Any:
         """Combine B, or lay it out for the classical kernel."""
-        layout = blocking.to_pack(plan.problem, plan.scheme, plan.option.operand)
+        layout = blocking.to_pack(plan.problem, plan.scheme, plan.method.operand)
         return _core.pack_b(layout, readable(b, plan.problem.operand.right))
 
     def column_norms(self, b: np.ndarray, plan: Plan) -> np.ndarray:
@@ -212,18 +212,18 @@ class CpuBackend:
         b = readable(b, plan.problem.operand.right)
         return norms_to_pack(b, plan)
 
-    def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
+    def packed_method(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Method:
         """Return how to multiply by a packed operand, whose passes over K and N are given."""
         operand = BY_ARITHMETIC.get(packed.arithmetic)
-        return blocking.option(problem, packed.scheme, limit, operand, packed.payload)
+        return blocking.method(problem, packed.scheme, limit, operand, packed.payload)
 
-    def predicted(self, problem: Problem, option: Option, rates: Rates) -> Candidate:
-        """Return the option with its seconds by the common cost model."""
+    def predicted(self, problem: Problem, method: Method, rates: Rates) -> Candidate:
+        """Return the method with its seconds by the common cost model."""
         # Rates of complex types are those of three real products.
-        times = seconds(problem, option, rates.slower(4 / 3) if option.product == "4M" else rates)
+        times = seconds(problem, method, rates.slower(4 / 3) if method.product == "4M" else rates)
         if problem.symmetric:  # micro-tiles that the diagonal cuts are computed whole
             times = of_triangle(times, 0.5 + sum(rates.tile) / (2 * problem.M))
-        return Candidate(option, times)
+        return Candidate(method, times)
 
     def kernels(self) -> str:
         """Return the instruction set in use."""

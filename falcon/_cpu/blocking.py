@@ -7,14 +7,14 @@ from functools import lru_cache
 from typing import Any
 
 from falcon._core.dtypes import DType
-from falcon._core.plan import Option
+from falcon._core.plan import Method
 from falcon._core.problem import Problem, has_few_rows
 from falcon.schemes import M4
 
 from . import _core, pool
 from .extension import isa
 from .operands import extra_bytes, needs_buffer, triangle
-from .pool import largest_bytes, roomy_bytes
+from .pool import large_bytes, largest_bytes
 from .programs import complex_scheme, engine_scheme
 from .rounding import rounded_growth
 
@@ -22,13 +22,13 @@ from .rounding import rounded_growth
 _FIXED_ROOM = 2**28
 
 
-def option(
+def method(
     problem: Problem,
     scheme: Any,
     limit: int | None,
     operand: DType | None = None,
     packed: _core.PackedB | None = None,
-) -> Option:
+) -> Method:
     """Cut the problem for a scheme, or for panels that are `packed` for it.
 
     `operand`: as which elements are multiplied, if not as those of their own type.
@@ -47,7 +47,7 @@ def option(
         packed=packed,
         is_buffered=needs_buffer(problem, scheme, row.parts),
     )
-    few_rows = (
+    b_in_place = (
         layout.b_in_place
         and problem.b_direct
         and not (problem.layout[2] or problem.packed)
@@ -58,7 +58,7 @@ def option(
     rows, columns, inner = layout.chunks
     again = -(-problem.N // max(columns, 1)) if rows < problem.M else 1
     growth = None if problem.is_wide else rounded_growth(row, scheme, kernels)
-    return Option(
+    return Method(
         "cpu",
         scheme,
         (rows, columns, inner),
@@ -66,8 +66,8 @@ def option(
         operand=operand,
         fused_output=True,
         again=(again, 1, -(-problem.K // max(inner, 1))),
-        tiling=layout,
-        few_rows=few_rows,
+        layout=layout,
+        b_in_place=b_in_place,
         rounded_growth=growth,
     )
 
@@ -119,16 +119,16 @@ def _layout(
     )
 
 
-def roomier(problem: Problem, usual: Option) -> list[Option]:
-    """Return the option with more workspace, where that saves passes."""
-    most = roomy_bytes()
+def with_more_workspace(problem: Problem, usual: Method) -> list[Method]:
+    """Return the method with more workspace, where that saves passes."""
+    most = large_bytes()
     if problem.reproducible:
         return []
     if usual.chunks == (problem.M, problem.N, problem.K) or most <= pool.shared().limit:
         return []
-    found = option(problem, usual.scheme, most, usual.operand)
+    found = method(problem, usual.scheme, most, usual.operand)
     saves = found.chunks != usual.chunks and found.workspace <= most
-    return [replace(found, is_roomy=True)] if saves else []
+    return [replace(found, large_workspace=True)] if saves else []
 
 
 def _room(problem: Problem, limit: int | None, extra: int) -> int:

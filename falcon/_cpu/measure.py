@@ -85,10 +85,10 @@ class _Bench:
         if row.arithmetic is not None:
             row, how = row.left, row
         problem = Problem(M, N, K, row, threads=self._threads)
-        plan = Plan(problem, self._backend, blocking.option(problem, scheme, None, how), "")
+        plan = Plan(problem, self._backend, blocking.method(problem, scheme, None, how), "")
         a, b, c = (
             x[: rows * columns].reshape(rows, columns)
             for x, rows, columns in ((self._a, M, K), (self._b, K, N), (self._c, M, N))
         )
-        self.plans.append((problem, plan.option))
+        self.plans.append((problem, plan.method))
         return lambda: plan.execute(a, b, None, c)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from falcon._core.arithmetic import WHOLE
+from falcon._core.arithmetic import INT64_BY_FLOAT64
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.scaling import LEAST_COMPONENT, Scaling, choose_scaling, remeasure
@@ -33,7 +33,7 @@ def scaling_of(
     `workspace`, `nbytes`: as for `choose_scaling`.
     `others`: c, alpha and beta, which count only where integers are multiplied by float64.
     """
-    if plan.option.arithmetic is WHOLE:
+    if plan.method.arithmetic is INT64_BY_FLOAT64:
         return Scaling() if _fits_float64(plan, a, b, *others) else None
     return choose_scaling(plan, a, b, partial(_measure, plan), workspace, nbytes)
 

@@ -21,13 +21,13 @@ from . import _core
 # would save passes, a plan considers that, too; it is then kept like any other.
 # Shares of the memory that a workspace may have: one that saves passes, and one for which the
 # caller has set a larger limit.
-_ROOMY_SHARE, _LARGEST_SHARE = 16, 4
+_LARGE_SHARE, _LARGEST_SHARE = 16, 4
 
 
 @cache
-def roomy_bytes() -> int:
+def large_bytes() -> int:
     """Bytes that a workspace may have if that saves passes: 1/16 of the memory; read once."""
-    return max(kept_bytes(), memory_bytes() // _ROOMY_SHARE)
+    return max(kept_bytes(), memory_bytes() // _LARGE_SHARE)
 
 
 def largest_bytes() -> int:

@@ -138,7 +138,7 @@ def _verified(x: Product) -> Plan:
     outcome = test.check(out, plan.growth)
     if outcome.is_wrong:
         raise VerificationError(
-            f"the product of {plan.problem} by {plan.option.label} failed Freivalds' check: "
+            f"the product of {plan.problem} by {plan.method.label} failed Freivalds' check: "
             f"{outcome.why}; residual {outcome.residual:.3g} > tolerance {outcome.tolerance:.3g}"
         )
     if not outcome:

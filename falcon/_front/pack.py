@@ -120,7 +120,7 @@ def pack(
 
 def _check_limit(plan: Plan) -> None:
     limit = plan.options.memory_limit
-    needed = panel_bytes(plan.problem, plan.scheme, plan.option.operand)
+    needed = panel_bytes(plan.problem, plan.scheme, plan.method.operand)
     if limit is not None and needed > limit:
         raise ValueError(
             f"memory_limit is {limit} bytes; the panels of b for {plan.label} multiplication hold "
@@ -129,7 +129,7 @@ def _check_limit(plan: Plan) -> None:
 
 
 def _packed(plan: Plan, source: Any, factor: Any, pack_again: Callable) -> PackedOperand:
-    problem, how = plan.problem, plan.option.arithmetic
+    problem, how = plan.problem, plan.method.arithmetic
     if how is not None and how.parts == 1:  # TF32: the panels hold float32
         how = None
     is_judged = plan.guarded or (how is not None and plan.scheme is None)
@@ -155,7 +155,7 @@ def _scaled(plan: Plan, packed: PackedOperand, b: np.ndarray, options: Options) 
     Not for GPUs, whose backend scales columns in `pack`.
     """
     # The chunks by which B was packed, not those of the plan.
-    chunks = get_backend(packed.backend).packed_option(plan.problem, packed, None).chunks
+    chunks = get_backend(packed.backend).packed_method(plan.problem, packed, None).chunks
     scaling = scale_packed(packed.column_norms, plan, chunks[1])
     if scaling is None:
         plan = plan_for(plan.problem, replace(options, scheme="classical"))

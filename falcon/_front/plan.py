@@ -116,9 +116,9 @@ def _of_packed(a: Any, b: PackedOperand, dtype: Any, options: PlanningOptions) -
         backend = "auto" if problem.device is None else b.backend
         other = plan_for(plain, replace(chosen, backend=backend, scheme="auto"))
     lost = predicted(other)
-    named = replace(lost.option, name=f"{other.label}, not packed")
+    named = replace(lost.method, name=f"{other.label}, not packed")
     slower = f"{lost.total / best.total:.2f} x as long"
-    table = best, replace(lost, option=named, refused=slower)
+    table = best, replace(lost, method=named, refused=slower)
     why = f"b was packed for it; {named.name}: {slower}"
     return replace(made, why=why, seconds=best.seconds, table=lambda: table)
 

@@ -130,10 +130,10 @@ def is_kept(plan: Plan) -> bool:
 def predicted(made: Plan) -> Candidate:
     """Return a plan's option with its predicted seconds."""
     if made.seconds:
-        return Candidate(made.option, made.seconds)
-    problem, backend = made.problem, get_backend(made.option.backend)
-    known = rates(backend, problem, _backends_for(problem, "auto"), made.option.operand)
-    return backend.predicted(problem, made.option, known)
+        return Candidate(made.method, made.seconds)
+    problem, backend = made.problem, get_backend(made.method.backend)
+    known = rates(backend, problem, _backends_for(problem, "auto"), made.method.operand)
+    return backend.predicted(problem, made.method, known)
 
 
 def preferred(made: Plan, candidates: Sequence[Candidate]) -> Candidate:
@@ -154,7 +154,7 @@ def plan_packed(problem: Problem, packed: PackedOperand, options: Options) -> Pl
     """Plan for the scheme and the backend that B was packed for."""
     named_row(problem, options)  # raises
     backend = get_backend(packed.backend)
-    option = backend.packed_option(problem, packed, options.workspace_limit)
+    option = backend.packed_method(problem, packed, options.workspace_limit)
     limit = options.workspace_limit
     if limit is not None and option.workspace > limit:
         raise ValueError(

@@ -53,7 +53,7 @@ def roofline(plan: Plan) -> Figure:
     >>> figure = falcon.roofline(falcon.plan((2000, 2000), (2000, 2000)))  # doctest: +SKIP
     """
     problem, backend = plan.problem, get_backend(plan.backend.name)
-    known = rates(backend, problem, available_backends(), plan.option.operand)
+    known = rates(backend, problem, available_backends(), plan.method.operand)
     if not isinstance(known, Rates):
         raise TypeError(f"the plan is for backend {backend.name!r}; expected one of host memory")
     M, N, K, size = problem.M, problem.N, problem.K, problem.operand.itemsize

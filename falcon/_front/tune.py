@@ -14,7 +14,7 @@ from falcon._core.checks import check_count
 from falcon._core.dtypes import BY_ARITHMETIC, FLOAT32, DType, of
 from falcon._core.keywords import TuningOptions, takes_options
 from falcon._core.options import TUNING, thread_count
-from falcon._core.plan import Candidate, Option, Plan
+from falcon._core.plan import Candidate, Method, Plan
 from falcon._core.problem import Problem
 from falcon._core.timing import Estimate, Record, Side, interleave
 from falcon.decision import MachineProfile, profile
@@ -99,8 +99,8 @@ def _usual_plans(kind: DType, threads: int) -> list[Plan]:
 def _changed(before: Plan, after: Plan) -> str:
     """Say what a choice was, and how much longer it is now predicted to take."""
     backend = get_backend(before.backend.name)
-    rated = rates(backend, before.problem, available_backends(), before.option.operand)
-    longer = backend.predicted(before.problem, before.option, rated).total
+    rated = rates(backend, before.problem, available_backends(), before.method.operand)
+    longer = backend.predicted(before.problem, before.method, rated).total
     gain = longer / predicted(after).total
     return (
         f"{before.problem}, {before.threads} threads: {before.label} -> {after.label}, predicted "
@@ -131,7 +131,7 @@ class Tuned:
 
     def __str__(self) -> str:
         first = self.measured[0]
-        label = f"{first.candidate.option.label} on {first.candidate.option.backend}"
+        label = f"{first.candidate.method.label} on {first.candidate.method.backend}"
         return f"{self.problem}: {label}, {first.seconds * 1e3:.2f} ms"
 
 
@@ -203,10 +203,10 @@ def tune(
 
 def _keep(problem: Problem, best: Measured, others: Sequence[Measured]) -> None:
     """Store the fastest of some candidates, for this process and later ones."""
-    choice, why = choice_of(best.candidate.option), "measured as the fastest by falcon.tune"
+    choice, why = choice_of(best.candidate.method), "measured as the fastest by falcon.tune"
     if others:
         near = min(others, key=lambda x: x.seconds)
-        label = choice_of(near.candidate.option).label
+        label = choice_of(near.candidate.method).label
         why += f", {near.seconds / best.seconds:.3f} x as fast as {label}"
     add(available_backends(), choices={digest(problem): Fastest(str(problem), choice, why)})
 
@@ -228,19 +228,19 @@ def rivals(plan: Plan, most: int) -> list[Candidate]:
     For a scheme by name, the rivals are those that "auto" would compare.
     """
     problem, backends = plan.problem, available_backends()
-    first, others = Candidate(plan.option, plan.seconds), list(plan.candidates[1:])
+    first, others = Candidate(plan.method, plan.seconds), list(plan.candidates[1:])
     if plan.options.scheme != "auto":
         auto = plan_for(problem, replace(plan.options, scheme="auto"))
-        others = [x for x in auto.candidates if x.option != plan.option]
+        others = [x for x in auto.candidates if x.method != plan.method]
         backend = next(x for x in backends if x.name == plan.backend.name)
-        known = rates(backend, problem, backends, plan.option.operand)
-        first = backend.predicted(problem, plan.option, known)
-    known = [first.option, *(x.option for x in others)]
+        known = rates(backend, problem, backends, plan.method.operand)
+        first = backend.predicted(problem, plan.method, known)
+    known = [first.method, *(x.method for x in others)]
     for backend in (x for x in backends if x.why_not(problem) is None):
         found = backend.candidates(problem, (None,), plan.options.workspace_limit)
         others += [Candidate(x, ()) for x in found if x not in known]
     allowed = [x for x in others if x.allowed]
-    rest = [x for x in allowed[most - 1 :] if x.option.is_classical]
+    rest = [x for x in allowed[most - 1 :] if x.method.is_classical]
     return [first, *allowed[: most - 1], *rest]
 
 
@@ -252,7 +252,7 @@ def compare(
     `rounds`: the least number; more are made for up to `seconds`, until the ratios are known.
     """
     arrays = operands_of(plan.problem)
-    sides = [side_of(plan, x.option, arrays) for x in candidates]
+    sides = [side_of(plan, x.method, arrays) for x in candidates]
     first, *others = interleave(sides, rounds, seconds=seconds)
     return [
         Measured(candidate, record, first.over(record))
@@ -270,15 +270,15 @@ def operands_of(problem: Problem) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return a, b, np.empty((problem.M, problem.N), problem.result.numpy)
 
 
-def side_of(plan: Plan, option: Option, arrays: Sequence[np.ndarray]) -> Side:
-    """Return a side of a comparison that runs an option for a plan's problem."""
+def side_of(plan: Plan, method: Method, arrays: Sequence[np.ndarray]) -> Side:
+    """Return a side of a comparison that runs a method for a plan's problem."""
     backends = {x.name: x for x in available_backends()}
-    made = plan.instead(option, backends[option.backend])
+    made = plan.instead(method, backends[method.backend])
     a, b, out = arrays
     rest = made.backend.rest + _REST
-    roomy = ", more workspace" if option.is_roomy else ""  # names of sides must differ
+    more = ", more workspace" if method.large_workspace else ""  # names of sides must differ
     return Side.of(
-        f"{option.backend} {option.label}{roomy}",
+        f"{method.backend} {method.label}{more}",
         lambda: made.backend.execute(made, a, b, None, out),
         rest,
     )

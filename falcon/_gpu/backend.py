@@ -17,7 +17,7 @@ from falcon._core.bound import growth_of_rounded_sums
 from falcon._core.dtypes import BY_ARITHMETIC, CUDA, DType
 from falcon._core.matrix import Matrix
 from falcon._core.packed import PackedOperand
-from falcon._core.plan import Candidate, Option, Plan
+from falcon._core.plan import Candidate, Method, Plan
 from falcon._core.policy import Policy
 from falcon._core.problem import Problem, layout_fields
 from falcon.codegen.cuda_plan import products
@@ -101,12 +101,12 @@ class GpuBackend:
         schemes: Iterable[Scheme | None],
         limit: int | None,
         operand: DType | None = None,
-    ) -> list[Option]:
-        options = [_option(problem, scheme, limit, operand) for scheme in schemes]
-        return [option for option in options if option is not None]
+    ) -> list[Method]:
+        options = [_method(problem, scheme, limit, operand) for scheme in schemes]
+        return [method for method in options if method is not None]
 
-    def predicted(self, problem: Problem, option: Option, rates: DeviceRates) -> Candidate:
-        return Candidate(option, model.seconds(problem, option, rates))
+    def predicted(self, problem: Problem, method: Method, rates: DeviceRates) -> Candidate:
+        return Candidate(method, model.seconds(problem, method, rates))
 
     def execute(
         self,
@@ -130,7 +130,7 @@ class GpuBackend:
         library = library_of(a.owner)
 
         def multiply(plan: Plan) -> None:
-            nbytes = plan.option.tiling.nbytes
+            nbytes = plan.method.layout.nbytes
             memory = workspaces.for_call(library, nbytes, optional=plan.guarded)
             factors = {"alpha": float(alpha), "beta": float(beta)}
             steps = driver.steps_of(plan, (a, source, c, out), packed, memory.pointer, **factors)
@@ -177,8 +177,8 @@ class GpuBackend:
             layout = layout_fields(left, right, None, target, types, device=p.device)
             problem = replace(p, **layout)
             if problem != p:
-                option = _without_limit(problem, plan.scheme, plan.option.operand)
-                plan = replace(plan, problem=problem, option=option)
+                method = _without_limit(problem, plan.scheme, plan.method.operand)
+                plan = replace(plan, problem=problem, method=method)
             self.execute(plan, left, right, None, target)
         return out
 
@@ -200,7 +200,7 @@ class GpuBackend:
 
     def pack(self, b: Matrix, plan: Plan) -> Payload:
         """Form the sums of B, or its parts; its columns are multiplied by powers as in `driver`."""
-        layout, operand = plan.option.tiling, plan.operand
+        layout, operand = plan.method.layout, plan.operand
         allocate = partial(workspaces.allocate, library_of(b.owner))
         if not (b.holds(operand.left) and b.is_direct):
             b = operands.duplicate(b, operand.left)
@@ -226,10 +226,10 @@ class GpuBackend:
         """Return that products are guarded; `pack` finds the powers of B's columns."""
         return True
 
-    def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
+    def packed_method(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Method:
         """Return how to multiply by a packed operand; the workspace may exceed `limit`."""
         operand = BY_ARITHMETIC.get(packed.arithmetic)
-        within = _option(problem, packed.scheme, limit, operand)
+        within = _method(problem, packed.scheme, limit, operand)
         return within or _without_limit(problem, packed.scheme, operand)
 
     def describe(self) -> dict[str, str]:
@@ -263,8 +263,8 @@ class GpuBackend:
 
 def _unless_repaired(plan: Plan) -> Plan:
     """Return the classical plan where parts or the scheme of "auto" had to be repaired before."""
-    may_repair = plan.guarded or plan.option.splits > 1
-    if not may_repair or not repaired.was_repaired(plan.problem, plan.option.operand):
+    may_repair = plan.guarded or plan.method.splits > 1
+    if not may_repair or not repaired.was_repaired(plan.problem, plan.method.operand):
         return plan
     _log.debug("falcon: %s is multiplied classically: it was repaired before", plan.problem)
     return _classical(plan)
@@ -272,19 +272,19 @@ def _unless_repaired(plan: Plan) -> Plan:
 
 def _classical(plan: Plan) -> Plan:
     """Return the plan of the same problem by cuBLAS alone."""
-    operand = None if plan.option.splits > 1 else plan.option.operand
-    return replace(plan, option=_without_limit(plan.problem, None, operand), guarded=False)
+    operand = None if plan.method.splits > 1 else plan.method.operand
+    return replace(plan, method=_without_limit(plan.problem, None, operand), guarded=False)
 
 
-def _without_limit(problem: Problem, scheme: Scheme | None, operand: DType | None) -> Option:
-    option = _option(problem, scheme, None, operand)
-    assert option is not None  # without a limit there always is one
-    return option
+def _without_limit(problem: Problem, scheme: Scheme | None, operand: DType | None) -> Method:
+    method = _method(problem, scheme, None, operand)
+    assert method is not None  # without a limit there always is one
+    return method
 
 
-def _option(
+def _method(
     problem: Problem, scheme: Scheme | None, limit: int | None, operand: DType | None
-) -> Option | None:
+) -> Method | None:
     """Return how to multiply by a scheme; None if it cannot keep the limit."""
     usual = 0
     if limit is None:
@@ -299,8 +299,8 @@ def _option(
         (m, k, n), (rows, columns, inner) = layout.scheme.format, layout.chunk
         chunks = m * rows, n * columns, k * inner
         growth = _growth(problem, scheme, layout, inner)
-    about: dict[str, Any] = {"tiling": layout, "rounded_growth": growth, "operand": operand}
-    return Option("gpu", scheme, chunks, layout.nbytes, **about)
+    about: dict[str, Any] = {"layout": layout, "rounded_growth": growth, "operand": operand}
+    return Method("gpu", scheme, chunks, layout.nbytes, **about)
 
 
 def _growth(problem: Problem, scheme: Scheme | None, layout: Layout, inner: int) -> float | None:

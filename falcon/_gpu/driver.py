@@ -41,17 +41,17 @@ def steps_of(
     """Return all steps of ``alpha a b + beta c``.
 
     `packed`: the sums of B, if that is packed for a scheme.
-    `pointer`: address of the workspace, of ``plan.option.tiling.nbytes``.
+    `pointer`: address of the workspace, of ``plan.method.layout.nbytes``.
     """
-    places = plan.option.tiling.buffers.placed(pointer)
+    places = plan.method.layout.buffers.placed(pointer)
     beta = 0.0 if operands[2] is None else beta
     copied, copies = make_copies(operands, plan.problem.operand.left, places)
     steps: list[Step] = [*copies]
-    if plan.option.tiling.scheme is None:
+    if plan.method.layout.scheme is None:
         steps += _classical(plan, copied, alpha, beta)
     else:
         stages = _Stages(plan, copied, packed, places)
-        if plan.guarded or plan.option.splits > 1:
+        if plan.guarded or plan.method.splits > 1:
             stages.find_powers()
         stages.multiply(alpha, beta)
         steps += stages.steps
@@ -75,7 +75,7 @@ class _Stages:
     def __init__(
         self, plan: Plan, operands: Operands, packed: Packed | None, places: Buffers
     ) -> None:
-        self._plan, self._layout, self._places = plan, plan.option.tiling, places
+        self._plan, self._layout, self._places = plan, plan.method.layout, places
         self._a, self._b, self._c, self._out = operands
         self._packed = packed
         self._operand, self._sums = plan.operand, plan.problem.accumulator
@@ -158,5 +158,5 @@ class _Stages:
         if flags:
             may_repair, host_flag = plan.guarded or by_parts, 0
             if may_repair:
-                host_flag = repaired.host_flag(plan.problem, plan.option.operand)
+                host_flag = repaired.host_flag(plan.problem, plan.method.operand)
             self.steps.append(kernels.repair(update, self._a, self._b, host_flag))

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from math import ceil, sqrt
 
-from falcon._core.plan import Option
+from falcon._core.plan import Method
 from falcon._core.problem import Problem
 from falcon.codegen.cuda_plan import products
 
@@ -32,12 +32,12 @@ _KEPT_SHARE = 0.5
 Seconds = tuple[tuple[str, float], ...]
 
 
-def seconds(problem: Problem, option: Option, rates: DeviceRates) -> Seconds:
-    """Predict the seconds of each stage of an option, as if "auto" had chosen it: with norms."""
-    if option.tiling.scheme is None:
+def seconds(problem: Problem, method: Method, rates: DeviceRates) -> Seconds:
+    """Predict the seconds of each stage of a method, as if "auto" had chosen it: with norms."""
+    if method.layout.scheme is None:
         shape, item = (problem.M, problem.N, problem.K), problem.operand.itemsize
         return (("multiply", product_seconds(*shape, 1, item, item, rates, rates.multiply)),)
-    return _stages(problem, option.tiling, rates)
+    return _stages(problem, method.layout, rates)
 
 
 def product_seconds(

@@ -38,12 +38,12 @@ class Record:
         bases.append((1 + len(given)) * _SLOT)  # of the workspace
         placed = [replace(x, pointer=y, owner=None) for x, y in zip(given, bases, strict=False)]
         right, packed = (b.source, b.packed) if isinstance(b, Payload) else (placed[2], None)
-        self._nbytes = plan.option.tiling.nbytes
+        self._nbytes = plan.method.layout.nbytes
         operands = placed[0], right, None, placed[1]
         steps = driver.steps_of(plan, operands, packed, bases[-1], alpha=1.0, beta=0.0)
         self._steps = [(x.start, x.arguments, _places(x.arguments, bases)) for x in steps]
-        may_repair = plan.guarded or plan.option.splits > 1
-        host_flag = repaired.host_flag(problem, plan.option.operand) if may_repair else 0
+        may_repair = plan.guarded or plan.method.splits > 1
+        host_flag = repaired.host_flag(problem, plan.method.operand) if may_repair else 0
         self._repaired = c_uint32.from_address(host_flag) if host_flag else c_uint32(0)
 
     def run(self, given: list[int], out: Any, payload: Payload | None) -> Any:

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from falcon._core import threads
-from falcon._core.arithmetic import WHOLE
+from falcon._core.arithmetic import INT64_BY_FLOAT64
 from falcon._core.cpus import kept_bytes
 from falcon._core.dtypes import BY_ARITHMETIC, DType
 from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import PackedOperand
-from falcon._core.plan import Candidate, Option, Plan
+from falcon._core.plan import Candidate, Method, Plan
 from falcon._core.policy import Policy, host_policy
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
@@ -58,7 +58,7 @@ class NumpyBackend:
         """NumPy multiplies everything, in the type of the operands; float32 by splits too."""
         if problem.is_wide:
             return f"NumPy multiplies {problem.operand} to {problem.operand}, not {problem.result}"
-        if operand is not None and operand.arithmetic is WHOLE:
+        if operand is not None and operand.arithmetic is INT64_BY_FLOAT64:
             return "NumPy multiplies integers in loops"
         return None
 
@@ -87,26 +87,26 @@ class NumpyBackend:
         schemes: Iterable[Scheme | None],
         limit: int | None,
         operand: DType | None = None,
-    ) -> list[Option]:
+    ) -> list[Method]:
         options, finish = [], finish_bytes(problem)
         for scheme in schemes:
             if scheme is None:
                 whole = (problem.M, problem.N, problem.K)
                 workspace = classical_workspace(problem, limit)
-                option = Option(self.name, None, whole, workspace, operand=operand)
-                if option.arithmetic is not None:
-                    workspace += splits_bytes(problem, option.splits)
-                    growth = option.arithmetic.growth
-                    option = replace(option, workspace=workspace, rounded_growth=growth)
-                options.append(option)
+                method = Method(self.name, None, whole, workspace, operand=operand)
+                if method.arithmetic is not None:
+                    workspace += splits_bytes(problem, method.splits)
+                    growth = method.arithmetic.growth
+                    method = replace(method, workspace=workspace, rounded_growth=growth)
+                options.append(method)
                 continue
             room = kept_bytes() if limit is None else limit - finish
             stages = Stages.within(problem, scheme, room)
             if stages is not None:
                 again = 1, stages.cuts[0], stages.cuts[2]  # sums of A serve all chunks along N
-                about: Any = {"again": again, "tiling": stages}
+                about: Any = {"again": again, "layout": stages}
                 workspace = stages.workspace + finish
-                options.append(Option(self.name, scheme, stages.chunks, workspace, **about))
+                options.append(Method(self.name, scheme, stages.chunks, workspace, **about))
         return options
 
     def execute(
@@ -129,8 +129,8 @@ class NumpyBackend:
         with limited(problem.threads), np.errstate(all="ignore"):
             has_stages = plan.scheme is not None and 0 not in (*shape, problem.K)
             if not (has_stages and multiply(plan, a, b, product, alpha)):
-                if plan.option.arithmetic is not None:
-                    by_splits(plan.option.arithmetic, a, right, product)
+                if plan.method.arithmetic is not None:
+                    by_splits(plan.method.arithmetic, a, right, product)
                 else:
                     fits = finish_bytes(problem) + copied_bytes(problem) <= plan.workspace
                     classical(problem, a, right, product, copy=fits)
@@ -147,7 +147,7 @@ class NumpyBackend:
         """Return a function of a, b and out that does all that `execute` would; None: none does."""
         problem = plan.problem
         direct = problem.a_direct and problem.b_direct and not problem.buffered
-        direct = direct and plan.scheme is None and plan.option.arithmetic is None
+        direct = direct and plan.scheme is None and plan.method.arithmetic is None
         return quiet_matmul if direct and not exceeds(problem.threads) else None
 
     def execute_batch(
@@ -166,16 +166,16 @@ class NumpyBackend:
         measure_norms(b, 1, squares)
         return squares
 
-    def packed_option(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Option:
-        """Return the option of the packed scheme."""
+    def packed_method(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Method:
+        """Return the method of the packed scheme."""
         how = (packed.scheme,), BY_ARITHMETIC.get(packed.arithmetic)
         options = self.candidates(problem, how[0], limit, how[1])
         return (options or self.candidates(problem, how[0], None, how[1]))[0]
 
-    def predicted(self, problem: Problem, option: Option, rates: Rates) -> Candidate:
-        """Return the option with its seconds predicted by `falcon._core.model`."""
-        times = seconds(problem, option, rates)
-        return Candidate(option, of_triangle(times, _SYRK) if problem.symmetric else times)
+    def predicted(self, problem: Problem, method: Method, rates: Rates) -> Candidate:
+        """Return the method with its seconds predicted by `falcon._core.model`."""
+        times = seconds(problem, method, rates)
+        return Candidate(method, of_triangle(times, _SYRK) if problem.symmetric else times)
 
     def kernels(self) -> str:
         """Return the kernels of NumPy's BLAS, where it is known which."""

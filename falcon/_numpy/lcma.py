@@ -108,7 +108,7 @@ def multiply(
     Returns False if the product must be classical: the norms of the operands are too uneven and
     cannot be scaled within the limit, a non-finite value was found, or memory is short.
     """
-    stages: Stages = plan.option.tiling
+    stages: Stages = plan.method.layout
     dtype = plan.problem.operand.numpy
     try:
         memory = np.empty(stages.workspace // stages.itemsize, dtype)

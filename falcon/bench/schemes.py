@@ -37,7 +37,7 @@ def speeds(
         falcon.plan((shape.M, shape.K), (shape.K, shape.N), "float32", scheme=x) for x in wanted
     )
     if rounds:
-        classical, *others = compare(plans[0], [Candidate(x.option, ()) for x in plans], rounds)
+        classical, *others = compare(plans[0], [Candidate(x.method, ()) for x in plans], rounds)
         speeds = [str(x.record.over(classical.record)) for x in others]
     else:
         times = [predicted(x).total for x in plans]
@@ -45,10 +45,10 @@ def speeds(
     candidates = [
         x
         for x in auto.candidates
-        if x.allowed and x.option.scheme and x.option.scheme.format == schemes[0].format
+        if x.allowed and x.method.scheme and x.method.scheme.format == schemes[0].format
     ]
-    best = preferred(auto, candidates).option.label if candidates else None
-    return shape, speeds, auto.option.label, best
+    best = preferred(auto, candidates).method.label if candidates else None
+    return shape, speeds, auto.method.label, best
 
 
 def verify_files(paths: list[str]) -> int:

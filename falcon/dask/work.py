@@ -127,8 +127,8 @@ def _in_one_call(plan: Plan | None, work: Work, a: Any, b: Any, out: Any) -> boo
     """Multiply all matrices of a batch by one call, if there is one."""
     if plan is None or plan.scheme is not None:
         return False
-    if plan.backend.is_library and work.alpha == 1 and plan.option.arithmetic is None:
-        how: Any = {"scheme": "classical", "backend": plan.option.backend, "threads": plan.threads}
+    if plan.backend.is_library and work.alpha == 1 and plan.method.arithmetic is None:
+        how: Any = {"scheme": "classical", "backend": plan.method.backend, "threads": plan.threads}
         falcon.matmul(a, b, out=out, **how)
         return True
     return plan.backend.execute_batch(plan, a, b, out, alpha=work.alpha)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from falcon._core.model import seconds
-from falcon._core.plan import Candidate, Option
+from falcon._core.plan import Candidate, Method
 from falcon._core.policy import Policy
 
 from .candidates import scheme_candidates
@@ -24,14 +24,14 @@ def candidates(methods: Methods, best: Candidate) -> tuple[Candidate, ...]:
     """
     found: list[Candidate] = []
     for operand in dict.fromkeys(x.operand for x in methods.ways):
-        chosen = operand is best.option.operand
+        chosen = operand is best.method.operand
         some = (x for x in methods.ways if x.operand is operand)
-        found += _of_way(methods, methods.way_of(best.option) if chosen else next(some))
-    found = sorted(found, key=lambda x: (x.total, x.option.growth))
+        found += _of_way(methods, methods.way_of(best.method) if chosen else next(some))
+    found = sorted(found, key=lambda x: (x.total, x.method.growth))
     lost = [
         replace(x, refused=_reason(x, best, methods.policy))
         for x in found
-        if x.allowed and x.option != best.option
+        if x.allowed and x.method != best.method
     ]
     return (best, *lost, *(x for x in found if not x.allowed))
 
@@ -42,7 +42,7 @@ def _of_way(methods: Methods, way: Way) -> list[Candidate]:
     rates, limit = methods.rates(way), methods.options.workspace_limit
     suited, facts = scheme_candidates().suited_to(problem, policy)
     supported = backend.why_classical_only(problem, None, way.operand) is None
-    classical = methods.options_of(way, None)
+    classical = methods.methods_of(way, None)
     fused = classical[0].fused_output
     # Only the best compositions: there are many, and building one takes time.
     least = least_seconds(problem, facts, backend, rates, fused=fused)
@@ -53,15 +53,15 @@ def _of_way(methods: Methods, way: Way) -> list[Candidate]:
     }
     found: list[Candidate] = []
     able = backend.candidates(problem, schemes.values() if supported else (), limit, way.operand)
-    for option in (*classical, *able):
-        schemes.pop(id(option.stored), None)
-        found.append(methods.predicted(way, option))
+    for method in (*classical, *able):
+        schemes.pop(id(method.stored), None)
+        found.append(methods.predicted(way, method))
     # Only the common model predicts schemes that the backend cannot fit into the limit.
     for scheme in schemes.values() if supported and policy.common_model else ():
         whole = (problem.M, problem.N, problem.K)
-        option = Option(backend.name, scheme, whole, 0, fused, operand=way.operand)
+        method = Method(backend.name, scheme, whole, 0, fused, operand=way.operand)
         refused = f"cannot keep workspace_limit {limit}"
-        found.append(Candidate(option, seconds(problem, option, rates), refused, False))
+        found.append(Candidate(method, seconds(problem, method, rates), refused, False))
     return found
 
 
@@ -69,16 +69,16 @@ def _reason(candidate: Candidate, best: Candidate, policy: Policy) -> str:
     """Return which stages use up a candidate's saving, or where it loses most time."""
     slower = candidate.total - best.total
     if slower <= 0:
-        if policy.price(candidate.option.scheme) > policy.price(best.option.scheme):
+        if policy.price(candidate.method.scheme) > policy.price(best.method.scheme):
             return f"faster by less than {policy.copy_price:.0%} per further copy of B"
-        if best.option.is_classical or candidate.price > best.price:
+        if best.method.is_classical or candidate.price > best.price:
             return policy.too_little
-        if candidate.option.is_roomy and candidate.option.scheme is best.option.scheme:
+        if candidate.method.large_workspace and candidate.method.scheme is best.method.scheme:
             return "as fast, but takes more workspace"
-        more = candidate.option.levels > best.option.levels
+        more = candidate.method.levels > best.method.levels
         return "as fast, but with more levels" if more else "as fast, but no more accurate"
     times, others = dict(candidate.seconds), dict(best.seconds)
-    if best.option.is_classical and not candidate.option.is_classical:
+    if best.method.is_classical and not candidate.method.is_classical:
         saving = others["multiply"] - times["multiply"]
         stage = max(("combine A", "combine B", "combine H"), key=lambda x: times[x])
         eaten = f"{stage} {times[stage] * 1e3:.2f} ms"

@@ -11,14 +11,14 @@ from falcon._core.dtypes import DType
 from falcon._core.formulas import Counts
 from falcon._core.model import bounds
 from falcon._core.options import Options
-from falcon._core.plan import Candidate, Option
+from falcon._core.plan import Candidate, Method
 from falcon._core.policy import panel_bytes
 from falcon._core.problem import Problem
 
 
-def within_limit(option: Option, options: Options) -> bool:
-    """Whether the option's workspace keeps `workspace_limit`."""
-    return options.workspace_limit is None or option.workspace <= options.workspace_limit
+def within_limit(method: Method, options: Options) -> bool:
+    """Whether the method's workspace keeps `workspace_limit`."""
+    return options.workspace_limit is None or method.workspace <= options.workspace_limit
 
 
 def panels_fit(
@@ -35,26 +35,26 @@ def panels_fit(
 
 
 def judge(
-    problem: Problem, option: Option, backend: Backend, rates: Any, options: Options
+    problem: Problem, method: Method, backend: Backend, rates: Any, options: Options
 ) -> Candidate:
-    """Predict an option's time, and refuse it where it breaks a limit."""
-    found = backend.predicted(problem, option, rates)
-    reason = _why_refused(problem, option, backend, options)
+    """Predict a method's time, and refuse it where it breaks a limit."""
+    found = backend.predicted(problem, method, rates)
+    reason = _why_refused(problem, method, backend, options)
     return replace(found, refused=reason, allowed=False) if reason else found
 
 
-def _why_refused(problem: Problem, option: Option, backend: Backend, options: Options) -> str:
-    if option.growth > options.max_growth and not problem.is_exact:
-        return f"growth {option.growth:.2f} > max_growth {options.max_growth:.2f}"
-    if not within_limit(option, options):
-        return f"workspace {option.workspace} > workspace_limit {options.workspace_limit}"
-    if not (option.is_classical or panels_fit(problem, option.scheme, options, option.operand)):
-        mib = panel_bytes(problem, option.scheme, option.operand) / 2**20
+def _why_refused(problem: Problem, method: Method, backend: Backend, options: Options) -> str:
+    if method.growth > options.max_growth and not problem.is_exact:
+        return f"growth {method.growth:.2f} > max_growth {options.max_growth:.2f}"
+    if not within_limit(method, options):
+        return f"workspace {method.workspace} > workspace_limit {options.workspace_limit}"
+    if not (method.is_classical or panels_fit(problem, method.scheme, options, method.operand)):
+        mib = panel_bytes(problem, method.scheme, method.operand) / 2**20
         return f"panels of {mib:.1f} MiB > memory_limit"
-    scheme, least = option.scheme, backend.policy(problem).smallest_chunk
+    scheme, least = method.scheme, backend.policy(problem).smallest_chunk
     if scheme is not None:
         parts = (scheme.m, scheme.n, scheme.k)
-        if any(size < part * least for size, part in zip(option.chunks, parts, strict=True)):
+        if any(size < part * least for size, part in zip(method.chunks, parts, strict=True)):
             return f"blocks would be smaller than {least}"
     return ""
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from falcon._core.backend import Backend
 from falcon._core.options import Options
-from falcon._core.plan import Candidate, Option
+from falcon._core.plan import Candidate, Method
 from falcon._core.policy import Policy
 from falcon._core.problem import Problem
 
@@ -40,18 +40,18 @@ class Methods:
         """Say where these rates come from."""
         return source(way.backend, self.problem, self.backends, way.operand)
 
-    def options_of(self, way: Way, scheme: Any) -> list[Option]:
+    def methods_of(self, way: Way, scheme: Any) -> list[Method]:
         """Return the options of a way for a scheme; None is the classical algorithm."""
         limit = self.options.workspace_limit
         return way.backend.candidates(self.problem, (scheme,), limit, way.operand)
 
-    def predicted(self, way: Way, option: Option) -> Candidate:
-        """Predict an option's time, and refuse it where it breaks a limit."""
-        judged = judge(self.problem, option, way.backend, self.rates(way), self.options)
+    def predicted(self, way: Way, method: Method) -> Candidate:
+        """Predict a method's time, and refuse it where it breaks a limit."""
+        judged = judge(self.problem, method, way.backend, self.rates(way), self.options)
         return judged if way.price == 1 else replace(judged, price=way.price)
 
-    def way_of(self, option: Option) -> Way:
-        """Return the way of an option."""
+    def way_of(self, method: Method) -> Way:
+        """Return the way of a method."""
         return next(
-            x for x in self.ways if (x.backend.name, x.operand) == (option.backend, option.operand)
+            x for x in self.ways if (x.backend.name, x.operand) == (method.backend, method.operand)
         )

@@ -15,7 +15,7 @@ from typing import Any
 
 from falcon._core.backend import Backend
 from falcon._core.options import Options
-from falcon._core.plan import Candidate, Option, Plan
+from falcon._core.plan import Candidate, Method, Plan
 from falcon._core.policy import Policy
 from falcon._core.problem import Problem
 from falcon.schemes import Scheme
@@ -45,11 +45,11 @@ class Search(Methods):
         if len(chosen) == 1 and reason[chosen[0]] is not None:
             return self._classical(chosen[0], str(reason[chosen[0]]))
         for way in chosen:
-            for option in self.options_of(way, None):
-                self._add(way, option)
+            for method in self.methods_of(way, None):
+                self._add(way, method)
         compared = self._compare([x for x in chosen if reason[x] is None])
         if not self.kept:
-            raise self._limit_error(self.refused[0].option)
+            raise self._limit_error(self.refused[0].method)
         best = preferred(self.kept, self.policy)
         why = reason[chosen[0]] or self.policy.no_gain
         if not compared and reason[chosen[0]] is None:
@@ -62,7 +62,7 @@ class Search(Methods):
         for operand in dict.fromkeys(x.operand for x in self.ways):
             some = [x for x in self.ways if x.operand is operand]
             if self.options.workspace_limit is not None and len(some) > 1:
-                fits = (x for x in some if within_limit(self.options_of(x, None)[0], self.options))
+                fits = (x for x in some if within_limit(self.methods_of(x, None)[0], self.options))
                 first[operand] = next(fits, some[0])
             else:
                 first[operand] = some[0]
@@ -77,22 +77,22 @@ class Search(Methods):
 
     def _classical(self, way: Way, why: str) -> Plan:
         """Return the plan of the classical algorithm, which nothing competes with."""
-        option = self.options_of(way, None)[0]
-        if not within_limit(option, self.options):
-            raise self._limit_error(option)
+        method = self.methods_of(way, None)[0]
+        if not within_limit(method, self.options):
+            raise self._limit_error(method)
         times: tuple[tuple[str, float], ...] = ()
         rates = ""
         if self.problem.symmetric:
-            times = way.backend.predicted(self.problem, option, self.rates(way)).seconds
+            times = way.backend.predicted(self.problem, method, self.rates(way)).seconds
             rates = self.source(way)
-        why += _few_rows(option)
+        why += _few_rows(method)
         about: dict[str, Any] = {"options": self.options, "rates": rates}
-        return Plan(self.problem, way.backend, option, why, times, **about)
+        return Plan(self.problem, way.backend, method, why, times, **about)
 
-    def _limit_error(self, option: Option) -> ValueError:
+    def _limit_error(self, method: Method) -> ValueError:
         return ValueError(
-            f"workspace_limit is {self.options.workspace_limit} bytes; {option.label} "
-            f"multiplication on backend {option.backend} needs at least {option.workspace} (beta, "
+            f"workspace_limit is {self.options.workspace_limit} bytes; {method.label} "
+            f"multiplication on backend {method.backend} needs at least {method.workspace} (beta, "
             "an overlapping out or an out of another dtype takes a buffer of the size of C)"
         )
 
@@ -107,20 +107,20 @@ class Search(Methods):
             reason = reason or reasons[0]
             raise TypeError(f"scheme {scheme.name!r} cannot multiply {problem}: {reason}")
         for way in able:
-            found = self.options_of(way, scheme)
+            found = self.methods_of(way, scheme)
             if found:
                 return Plan(problem, way.backend, found[0], "requested", options=options)
         unlimited = (x.backend.candidates(problem, (scheme,), None, x.operand) for x in able)
-        usual = [option.workspace for some in unlimited for option in some]
+        usual = [method.workspace for some in unlimited for method in some]
         needed = f"; without a limit it takes {min(usual)} bytes" if usual else ""
         raise ValueError(
             f"workspace_limit is {options.workspace_limit} bytes; scheme {scheme.name!r} cannot "
             f"keep it with {problem}{needed}"
         )
 
-    def _add(self, way: Way, option: Option) -> float:
-        """Predict an option; return the seconds by which it is compared, inf beyond a limit."""
-        candidate = self.predicted(way, option)
+    def _add(self, way: Way, method: Method) -> float:
+        """Predict a method; return the seconds by which it is compared, inf beyond a limit."""
+        candidate = self.predicted(way, method)
         if candidate.refused:
             self.refused.append(candidate)
             return inf
@@ -137,7 +137,7 @@ class Search(Methods):
         suited, facts = scheme_candidates().suited_to(problem, policy, most)
         hopeful: list[tuple[float, int]] = []  # bounds; the scheme of a way, the ways in turn
         for number, way in enumerate(compared):
-            known = (x.option for x in (*self.kept, *self.refused))
+            known = (x.method for x in (*self.kept, *self.refused))
             first = next(x for x in known if x.operand is way.operand)
             bounds = least_seconds(
                 problem,
@@ -163,32 +163,32 @@ class Search(Methods):
                 suited[at].rms_growth >= self._least_growth(fastest)
             ):
                 continue
-            for option in self.options_of(way, suited[at].scheme):
-                fastest = min(fastest, self._add(way, option))
+            for method in self.methods_of(way, suited[at].scheme):
+                fastest = min(fastest, self._add(way, method))
         return any_suited
 
     def _least_growth(self, fastest: float) -> float:
         """Return the least growth among those that tie with the fastest."""
         tied = fastest * (1 + self.policy.tie)
         pairs = zip(self.kept, self.weights, strict=True)
-        return min((x.option.growth for x, weight in pairs if weight <= tied), default=inf)
+        return min((x.method.growth for x, weight in pairs if weight <= tied), default=inf)
 
     def _why(self, best: Candidate) -> str:
         """Say what the choice gains over the classical algorithm, and over the own arithmetic."""
-        operand = best.option.operand
-        alike = [x for x in self.kept if x.option.operand is operand]
-        classical = [x.total for x in alike if x.option.is_classical]
+        operand = best.method.operand
+        alike = [x for x in self.kept if x.method.operand is operand]
+        classical = [x.total for x in alike if x.method.is_classical]
         told = []
-        if not best.option.is_classical:
+        if not best.method.is_classical:
             told.append("the only candidate within the limits")
             if classical:
                 told = [f"predicted {min(classical) / best.total:.3f} x as fast as classical"]
-        others = [x.total for x in self.kept if x.option.operand is not operand]
+        others = [x.total for x in self.kept if x.method.operand is not operand]
         if others and operand is not self.ways[0].operand:
             taken = ", taken where a sum may exceed 53 bits," if self.problem.is_exact else ""
             longer = min(others) / best.total
             told.append(f"{self.problem.operand} arithmetic{taken} {longer:.2f} x as long")
-        return "; ".join(told) + (_few_rows(best.option) if told else "")
+        return "; ".join(told) + (_few_rows(best.method) if told else "")
 
     def _chosen(self, best: Candidate, why: str, *, tuned: bool = False) -> Plan:
         """Return the plan of the choice; the table of all candidates is built on demand."""
@@ -198,15 +198,15 @@ class Search(Methods):
 
             return candidates(self, best)
 
-        way = self.way_of(best.option)
+        way = self.way_of(best.method)
         return Plan(
             self.problem,
             way.backend,
-            best.option,
+            best.method,
             why,
             best.seconds,
             table,
-            guarded=not best.option.is_classical and not self.problem.is_exact,
+            guarded=not best.method.is_classical and not self.problem.is_exact,
             options=self.options,
             tuned=tuned,
             rates="" if tuned else self.source(way),
@@ -225,17 +225,18 @@ class Search(Methods):
                 and way.backend.why_classical_only(self.problem, scheme, way.operand) is not None
             ):
                 continue
-            for option in self.options_of(way, scheme):
-                candidate = self.predicted(way, option)
-                same = (option.is_roomy, option.product) == (choice.roomy, choice.product)
-                how = "" if option.arithmetic is None else option.arithmetic.name
-                if same and how == choice.arithmetic and not candidate.refused:
+            for method in self.methods_of(way, scheme):
+                candidate = self.predicted(way, method)
+                how = "" if method.arithmetic is None else method.arithmetic.name
+                about = method.large_workspace, method.product, how
+                same = about == (choice.large_workspace, choice.product, choice.arithmetic)
+                if same and not candidate.refused:
                     return self._chosen(candidate, stored.why, tuned=True)
         return None
 
 
-def _few_rows(option: Option) -> str:
-    return "; few rows, and no copy of B is made in memory" if option.few_rows else ""
+def _few_rows(method: Method) -> str:
+    return "; few rows, and no copy of B is made in memory" if method.b_in_place else ""
 
 
 def search_for(problem: Problem, options: Options, backends: Sequence[Backend]) -> Search:
@@ -245,7 +246,7 @@ def search_for(problem: Problem, options: Options, backends: Sequence[Backend]) 
 
 def weighted(candidate: Candidate, policy: Policy) -> float:
     """Return the seconds by which candidates are compared: panels and arithmetic have prices."""
-    return candidate.total * candidate.price * policy.price(candidate.option.scheme)
+    return candidate.total * candidate.price * policy.price(candidate.method.scheme)
 
 
 def preferred(kept: Sequence[Candidate], policy: Policy) -> Candidate:
@@ -260,8 +261,8 @@ def preferred(kept: Sequence[Candidate], policy: Policy) -> Candidate:
     ties = [(x, total) for x, total in zip(kept, totals, strict=True) if total <= tied]
     best, time = min(
         ties,
-        key=lambda x: (x[0].option.growth, x[0].option.levels, x[0].option.is_roomy, x[1]),
+        key=lambda x: (x[0].method.growth, x[0].method.levels, x[0].method.large_workspace, x[1]),
     )
-    classical = [x for x in zip(kept, totals, strict=True) if x[0].option.is_classical]
+    classical = [x for x in zip(kept, totals, strict=True) if x[0].method.is_classical]
     safe, safe_time = min(classical, key=lambda x: x[1], default=(best, time))
     return safe if time * policy.least_gain > safe_time else best

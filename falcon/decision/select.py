@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from falcon._core.backend import Backend
 from falcon._core.options import Options
-from falcon._core.plan import Option, Plan
+from falcon._core.plan import Method, Plan
 from falcon._core.problem import Problem
 from falcon.schemes.catalogue import generation
 
@@ -41,13 +41,13 @@ def digest(problem: Problem) -> str:
     return hashlib.sha256(repr(problem.plain).encode()).hexdigest()[:24]
 
 
-def choice_of(option: Option) -> Choice:
-    """Return an option as it is stored."""
-    scheme, outer, image = option.stored, None, 0
+def choice_of(method: Method) -> Choice:
+    """Return a method as it is stored."""
+    scheme, outer, image = method.stored, None, 0
     name = None if scheme is None else scheme.name
     for x in scheme_candidates().all if scheme is not None else ():
         if x.is_made and x.scheme is scheme:
             outer = None if x.outer is None else x.outer.name
             name, image = x.name, x.facts.image
-    how = "" if option.arithmetic is None else option.arithmetic.name
-    return Choice(option.backend, name, image, outer, option.is_roomy, option.product, how)
+    how = "" if method.arithmetic is None else method.arithmetic.name
+    return Choice(method.backend, name, image, outer, method.large_workspace, method.product, how)

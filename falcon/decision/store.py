@@ -39,15 +39,15 @@ class ForeignError(ValueError):
 class Choice(NamedTuple):
     """A backend and an image of a stored scheme, nested in `outer` if that is not None.
 
-    `scheme` None is the classical algorithm. `roomy` is `Option.is_roomy`, `product`
-    `Option.product`, `arithmetic` the name of `Option.arithmetic`.
+    `scheme` None is the classical algorithm. `large_workspace` and `product` are as in `Method`,
+    `arithmetic` is the name of `Method.arithmetic`.
     """
 
     backend: str
     scheme: str | None = None
     image: int = 0
     outer: str | None = None
-    roomy: bool = False
+    large_workspace: bool = False
     product: str = ""
     arithmetic: str = ""
 

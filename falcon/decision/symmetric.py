@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf
 
-from falcon._core.plan import Candidate, Option, Part, Plan
+from falcon._core.plan import Candidate, Method, Part, Plan
 from falcon.schemes import Scheme
 
 from .search import Search, search_for
@@ -52,28 +52,28 @@ def choose(search: Search) -> Plan:
     if options.workspace_limit is not None and workspace > options.workspace_limit:
         if by_name:
             raise ValueError(
-                f"workspace_limit is {options.workspace_limit} bytes; {corner.option.label} off "
+                f"workspace_limit is {options.workspace_limit} bytes; {corner.method.label} off "
                 f"the diagonal needs {workspace} with a copy of c, which overlaps out"
             )
         return whole
-    option = Option(
-        corner.option.backend,
+    method = Method(
+        corner.method.backend,
         None,
         (problem.M, problem.N, problem.K),
         workspace,
-        corner.option.fused_output,
-        rounded_growth=max(x.plan.option.growth for x in parts),
-        name=f"{corner.option.label} off the diagonal",
-        operand=corner.option.operand,
+        corner.method.fused_output,
+        rounded_growth=max(x.plan.method.growth for x in parts),
+        name=f"{corner.method.label} off the diagonal",
+        operand=corner.method.operand,
     )
-    made = Candidate(option, times)
+    made = Candidate(method, times)
     if not by_name and made.total * policy.least_gain > _total(whole):
         return replace(whole, table=lambda: _table(whole, made, policy.too_little))
     why = "requested"
     if not by_name:
         why = f"predicted {_total(whole) / made.total:.3f} x as fast as classical"
     return Plan(
-        *(problem, corner.backend, option, why, () if by_name else times),
+        *(problem, corner.backend, method, why, () if by_name else times),
         table=lambda: _table(whole, made),
         guarded=corner.guarded,
         rates="" if by_name else corner.rates,
@@ -107,13 +107,13 @@ def _parts(search: Search) -> tuple[Part, ...] | None:
 
 
 def _total(plan: Plan) -> float:
-    return Candidate(plan.option, plan.seconds).total
+    return Candidate(plan.method, plan.seconds).total
 
 
 def _table(whole: Plan, made: Candidate, lost: str = "") -> tuple[Candidate, ...]:
     """Return what was compared, the choice first."""
     times = whole.seconds or ((_ON, inf),)
-    classical = Candidate(whole.option, times)
+    classical = Candidate(whole.method, times)
     if lost:
         return classical, replace(made, refused=lost), *whole.candidates[1:]
     slower = (classical.total - made.total) * 1e3

@@ -26,7 +26,7 @@ def test_set_config_is_for_all_threads(restored):
 
     def work():
         go.wait()
-        seen.append(falcon.plan(*SHAPES).option.label)
+        seen.append(falcon.plan(*SHAPES).method.label)
 
     running = threading.Thread(target=work)
     running.start()
@@ -37,7 +37,7 @@ def test_set_config_is_for_all_threads(restored):
     running.join()
     later.join()
     assert seen == ["strassen", "strassen"]
-    assert falcon.plan(*SHAPES).option.label == "strassen"
+    assert falcon.plan(*SHAPES).method.label == "strassen"
 
 
 @pytest.mark.parametrize(("name", "said"), [("scheme", r"'strassen'\?"), ("backend", "gpu")])
@@ -80,10 +80,10 @@ def test_config_without_with_is_noticed():
 def test_config_decorates(recwarn):
     @falcon.config(scheme="strassen")
     def label():
-        return falcon.plan(*SHAPES).option.label
+        return falcon.plan(*SHAPES).method.label
 
     assert [label(), label()] == ["strassen", "strassen"]
-    assert falcon.plan(*SHAPES).option.label == "classical"
+    assert falcon.plan(*SHAPES).method.label == "classical"
     del label
     gc.collect()
     assert not recwarn

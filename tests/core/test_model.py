@@ -12,7 +12,7 @@ from falcon import schemes
 from falcon._core import formulas, model
 from falcon._core.dtypes import of
 from falcon._core.model import CLASSICAL_STAGES, STAGES, bounds, counts, seconds
-from falcon._core.plan import Option
+from falcon._core.plan import Method
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
 
@@ -23,7 +23,7 @@ MEMORY_BOUND = Rates(multiply=1e12, add=1e30, bandwidth=1e10)
 
 def option(scheme, problem, *, chunks=None, fused=False, again=(1, 1, 1)):
     whole = (problem.M, problem.N, problem.K)
-    return Option("made up", scheme, chunks or whole, 0, fused, again)
+    return Method("made up", scheme, chunks or whole, 0, fused, again)
 
 
 def total(times):

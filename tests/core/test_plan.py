@@ -75,7 +75,7 @@ def test_explain_lists_the_candidates_and_their_reasons():
     assert "combine A" in text
     table = text.split("\n\n")[1].splitlines()
     assert table[0].split()[:3] == ["candidate", "backend", "ms"]
-    assert table[1].split()[0] == p.option.label
+    assert table[1].split()[0] == p.method.label
     assert table[1].endswith("chosen")
     assert table[-1].startswith(f"... and {len(p.candidates) - len(table) + 2} more")
     assert sum(x.split()[0] == "classical" for x in p.explain(1).split("\n\n")[1].splitlines()) == 1
@@ -181,7 +181,7 @@ def test_error_bound():
     huge = np.full((2, 3), 1e300)
     assert np.isfinite(falcon.plan(huge, huge.T).error_bound(huge, np.ones(2))).all()
     limited = falcon.plan((64, 6400), (6400, 64), "f4", scheme="strassen", workspace_limit=300_000)
-    assert limited.option.chunks[2] < 6400
+    assert limited.method.chunks[2] < 6400
     bound = limited.error_bound(np.ones(64), np.ones(64), proved=True)
     assert (bound < 12 * 6400 * 2.0**-24).all()
 

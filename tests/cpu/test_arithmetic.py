@@ -195,8 +195,8 @@ def test_what_it_does_not_fit_is_said():
     with pytest.raises(ValueError, match="arithmetic is 'fp8'; expected one of 'auto', 'native'"):
         falcon.gemm(a, b, arithmetic="fp8")
     with falcon.config(arithmetic="bf16x6"):  # a setting is for what it fits
-        assert falcon.plan(a, b).option.arithmetic is not None
-        assert falcon.plan(a.astype(float), b.astype(float)).option.arithmetic is None
+        assert falcon.plan(a, b).method.arithmetic is not None
+        assert falcon.plan(a.astype(float), b.astype(float)).method.arithmetic is None
 
 
 def test_without_tiles_numpy_multiplies_parts(monkeypatch):
@@ -205,7 +205,7 @@ def test_without_tiles_numpy_multiplies_parts(monkeypatch):
     monkeypatch.setattr(planner, "_plans", {})
     a, b = (np.round(4 * x) for x in operands(90, 70, 50))
     plan = falcon.plan(a, b, arithmetic="bf16x6")
-    assert plan.backend.name == "numpy" and plan.option.splits == 3
+    assert plan.backend.name == "numpy" and plan.method.splits == 3
     np.testing.assert_array_equal(falcon.gemm(a, b, arithmetic="bf16x6"), a @ b)
     with pytest.raises(TypeError, match="kernels for float32 by bf16x6 need AMX_BF16"):
         falcon.gemm(a, b, arithmetic="bf16x6", backend="cpu")
@@ -214,4 +214,4 @@ def test_without_tiles_numpy_multiplies_parts(monkeypatch):
     with pytest.raises(TypeError, match="NumPy multiplies the parts of float32 classically"):
         falcon.gemm(a, b, arithmetic="bf16x6", scheme="strassen")
     large = (2048, 2048), (2048, 2048)
-    assert falcon.plan(*large, "float32").option.arithmetic is None
+    assert falcon.plan(*large, "float32").method.arithmetic is None

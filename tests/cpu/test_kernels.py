@@ -199,7 +199,7 @@ found = []
 for name, engine in (("float32", "f32"), ("float64", "f64")):
     for M in range(2, 17):
         problem = Problem(M, 1024, 1024, of(name))
-        planned = BACKENDS["cpu"].candidates(problem, (None,), None)[0].few_rows
+        planned = BACKENDS["cpu"].candidates(problem, (None,), None)[0].b_in_place
         room = [
             _core.plan(M, 1024, 1024, engine, isa=isa(), b_by_rows=x).nbytes for x in (True, False)
         ]

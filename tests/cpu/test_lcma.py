@@ -231,7 +231,7 @@ def test_a_limit_above_what_is_kept_otherwise_is_used(name, monkeypatch):
     assert usual.workspace <= least
     plan = falcon.plan(a, b, workspace_limit=1 << 26, **options)
     assert least < plan.workspace <= 1 << 26
-    assert np.prod(plan.option.chunks) > np.prod(usual.option.chunks)
+    assert np.prod(plan.method.chunks) > np.prod(usual.method.chunks)
     ledger = Ledger()
     monkeypatch.setattr(pool, "_core", ledger)
     for limit in (1 << 26, None, 1 << 26):
@@ -316,10 +316,10 @@ def test_parts_of_very_different_size_take_four_products(name, orders, tiny, cap
     unit = np.finfo(DTYPES[name]).eps
     a, b = (normal(rng, (660, 660), name) for _ in range(2))
     even = falcon.plan(a, b, backend="cpu")
-    assert even.option.product == "3M" and even.guarded and even.growth > 1.4
+    assert even.method.product == "3M" and even.guarded and even.growth > 1.4
     limits = {"backend": "cpu", "max_growth": 1.5}
-    assert falcon.plan(a, b, **limits).option.label == "3M"
-    assert falcon.plan(a, b, **limits | {"max_growth": 1.0}).option.label == "4M"
+    assert falcon.plan(a, b, **limits).method.label == "3M"
+    assert falcon.plan(a, b, **limits | {"max_growth": 1.0}).method.label == "4M"
     assert falcon.pack(b, backend="cpu").scheme.name.startswith("3M")
     for x in (a, b):
         x.imag *= tiny

@@ -21,7 +21,7 @@ def calls(dtype="float32", threads=1):
     found = []
     for *sizes, scheme in measure._calls(1536):
         problem = Problem(*sizes, of(dtype), threads=threads)
-        found.append((problem, blocking.option(problem, scheme, 2**28)))
+        found.append((problem, blocking.method(problem, scheme, 2**28)))
     return found
 
 

@@ -22,8 +22,8 @@ from falcon._cpu.rounding import coefficients, summable, why_classical_only  # n
 BF16 = np.dtype(ml_dtypes.bfloat16)
 TYPES = [x for x in ENGINE if not x.has_blas]
 FLOATS = [x for x in TYPES if not x.is_exact]
-WHOLE = [x for x in TYPES if x.is_exact]
-WIDE = [*(x for x in WHOLE if x.wide), *PAIRS]
+INT64_BY_FLOAT64 = [x for x in TYPES if x.is_exact]
+WIDE = [*(x for x in INT64_BY_FLOAT64 if x.wide), *PAIRS]
 # Every kernel once: types with the instruction sets that have one of their own for them.
 KERNELS = [
     pytest.param(x, isa, id=f"{isa}-{x}")
@@ -49,8 +49,8 @@ every_kernel = over(KERNELS)
 every_rounding_kernel = over([x for x in KERNELS if not x.values[0].is_exact])
 # Integers by the best kernels, and by emulated ones.
 every_integer = over(
-    [pytest.param(x, None, id=str(x)) for x in WHOLE]
-    + [x for x in EMULATED if x.values[0] in WHOLE]
+    [pytest.param(x, None, id=str(x)) for x in INT64_BY_FLOAT64]
+    + [x for x in EMULATED if x.values[0] in INT64_BY_FLOAT64]
 )
 LAYOUTS = {
     "rows": lambda x: x,

@@ -14,7 +14,7 @@ from falcon._backends import available_backends
 from falcon._core.dtypes import of
 from falcon._core.model import seconds
 from falcon._core.options import Options
-from falcon._core.plan import Candidate, Option
+from falcon._core.plan import Candidate, Method
 from falcon._core.policy import PACKED, host_policy
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
@@ -52,19 +52,19 @@ class Made:
     def why_classical_only(self, problem, *_):
         return self.refuses
 
-    def predicted(self, problem, option, rates):
-        return Candidate(option, seconds(problem, option, rates))
+    def predicted(self, problem, method, rates):
+        return Candidate(method, seconds(problem, method, rates))
 
     def candidates(self, problem, found, limit, *_):
         whole = (problem.M, problem.N, problem.K)
         options = []
         for scheme in found:
             if scheme is None:
-                options.append(Option(self.name, None, whole, problem.buffer_bytes, self.fused))
+                options.append(Method(self.name, None, whole, problem.buffer_bytes, self.fused))
                 continue
             self.asked.append(scheme.name)
             if self.keeps(scheme) and (limit is None or self.workspace <= limit):
-                options.append(Option(self.name, scheme, whole, self.workspace, self.fused))
+                options.append(Method(self.name, scheme, whole, self.workspace, self.fused))
         return options
 
 
@@ -90,6 +90,9 @@ def choose(problem=BIG, asked=None, backends=None, machine=None):
         def rates(self, way):
             return machine(way.backend, problem)
 
+        def source(self, way):
+            return "made up"
+
     return OnMachine(problem, asked or request(), [Way(x) for x in backends], backends).plan()
 
 
@@ -111,8 +114,8 @@ def test_nothing_considered_is_faster(rates, shape, fused):
     plan = choose(problem, backends=[backend], machine=Machine(rates))
     # The classical algorithm stays unless a scheme is predicted to gain more than 3 %.
     best = sum(x for _, x in plan.seconds) / (1.03 if plan.scheme is None else 1)
-    assert plan.candidates[0].option is plan.option
-    assert plan.seconds == seconds(problem, plan.option, rates)
+    assert plan.candidates[0].method is plan.method
+    assert plan.seconds == seconds(problem, plan.method, rates)
     # Schemes that save additions at the cost of growth are no candidates.
     for name in (x for x in schemes.names() if not x.endswith("-adds")):
         for image in schemes.symmetries(schemes.get(name)):
@@ -120,8 +123,8 @@ def test_nothing_considered_is_faster(rates, shape, fused):
             blocks = [size // part for size, part in zip(shape, parts, strict=True)]
             if min(blocks) < 64 or image.rms_growth > 8:
                 continue
-            option = Option(backend.name, image, shape, 0, fused)
-            time = sum(x for _, x in seconds(problem, option, rates))
+            method = Method(backend.name, image, shape, 0, fused)
+            time = sum(x for _, x in seconds(problem, method, rates))
             # Within 3 % the least growth wins.
             assert time * 1.03 >= best * (1 - 1e-9)
 
@@ -132,7 +135,7 @@ def test_extremes():
     suited, _ = scheme_candidates().suited_to(BIG, host_policy(BIG), 8.0)
     bounds = [x.counts.m * x.counts.k * x.counts.n / x.counts.rank for x in suited]
     assert plan.scheme.speedup_bound >= max(bounds) * (1 - 0.01)
-    (classical,) = (x for x in plan.candidates if x.option.scheme is None)
+    (classical,) = (x for x in plan.candidates if x.method.scheme is None)
     gain = classical.total / plan.candidates[0].total
     assert gain == pytest.approx(plan.scheme.speedup_bound, rel=0.02)
     assert plan.why == f"predicted {gain:.3f} x as fast as classical"
@@ -150,8 +153,8 @@ def test_ties_go_to_less_growth():
         plan = choose(problem, request(max_growth=most), machine=machine)
         first, *others = plan.candidates
         alike = [x for x in others if x.allowed and x.total == first.total]
-        levels = [x for x in alike if x.option.levels == first.option.levels]
-        assert plan.growth == min(x.option.growth for x in (first, *levels))
+        levels = [x for x in alike if x.method.levels == first.method.levels]
+        assert plan.growth == min(x.method.growth for x in (first, *levels))
         for x in levels:
             assert x.refused == "as fast, but no more accurate"
         assert levels or problem is BIG, "no tie: nothing was tested"
@@ -161,7 +164,7 @@ def test_every_candidate_but_the_chosen_has_a_reason():
     plan = choose(asked=request(max_growth=3.0))
     assert plan.candidates[0].refused == ""
     assert all(x.refused for x in plan.candidates[1:])
-    labels = [x.option.label for x in plan.candidates]
+    labels = [x.method.label for x in plan.candidates]
     assert len(labels) == len(set(labels))
     assert "classical" in labels
     suited, _ = scheme_candidates().suited_to(BIG, host_policy(BIG))
@@ -187,14 +190,14 @@ def test_backends_that_cannot_keep_a_scheme():
     plan = choose(asked=request(limit=5000), backends=[backend])
     assert plan.scheme.name == "strassen"
     reasons = {
-        x.refused for x in plan.candidates if x.option.label not in ("strassen", "classical")
+        x.refused for x in plan.candidates if x.method.label not in ("strassen", "classical")
     }
     assert reasons == {"cannot keep workspace_limit 5000"}
 
 
 def test_chunks_that_make_a_scheme_slow_or_small():
     machine = Machine(Rates(1e10, 1e12, 1e9))
-    first, second = (x.option.label for x in choose(machine=machine).candidates[:2])
+    first, second = (x.method.label for x in choose(machine=machine).candidates[:2])
 
     class Chunked(Made):
         def candidates(self, *asked):
@@ -204,8 +207,8 @@ def test_chunks_that_make_a_scheme_slow_or_small():
             return [dataclasses.replace(x, **changes.get(x.label, {})) for x in options]
 
     plan = choose(backends=[Chunked()], machine=machine)
-    assert plan.option.label not in (first, second)
-    reasons = {x.option.label: x.refused for x in plan.candidates}
+    assert plan.method.label not in (first, second)
+    reasons = {x.method.label: x.refused for x in plan.candidates}
     assert reasons[first] == "blocks would be smaller than 64"
     assert "ms slower, combine B by" in reasons[second]
 
@@ -234,9 +237,9 @@ def test_max_growth(max_growth):
     assert plan.growth <= max_growth
     assert (plan.why == "no scheme is within max_growth 1.00") == (max_growth == 1.0)
     for x in plan.candidates:
-        assert (x.option.growth > max_growth) == x.refused.startswith("growth ")
-        if x.option.growth > max_growth:
-            assert x.refused == f"growth {x.option.growth:.2f} > max_growth {max_growth:.2f}"
+        assert (x.method.growth > max_growth) == x.refused.startswith("growth ")
+        if x.method.growth > max_growth:
+            assert x.refused == f"growth {x.method.growth:.2f} > max_growth {max_growth:.2f}"
 
 
 def test_growth_does_not_matter_for_integers():
@@ -252,8 +255,8 @@ def test_workspace_limit(limit):
     plan = choose(asked=request(limit=limit), backends=[NumpyBackend()])
     assert plan.workspace <= limit
     for x in plan.candidates:
-        assert x.refused or x.option.workspace <= limit
-        if limit == 0 and x.option.scheme is not None:
+        assert x.refused or x.method.workspace <= limit
+        if limit == 0 and x.method.scheme is not None:
             assert x.refused == "cannot keep workspace_limit 0"
 
 
@@ -328,8 +331,8 @@ def test_few_rows_read_b_in_place(monkeypatch, problem, in_place, chosen):
     sizes = problem.M, problem.N, problem.K
     layout = SimpleNamespace(b_in_place=in_place, chunks=sizes, nbytes=0)
     monkeypatch.setattr(blocking, "_layout", lambda *x, **how: layout)
-    (option,) = cpu.candidates(problem, (None,), None)
-    assert option.few_rows == (chosen == "cpu")
+    (method,) = cpu.candidates(problem, (None,), None)
+    assert method.b_in_place == (chosen == "cpu")
     plan = choose(problem, backends=[cpu], machine=Machine())
     assert ("copy of B" in plan.why) == (chosen == "cpu")
 
@@ -401,11 +404,11 @@ def test_fractional_schemes_are_no_candidates_for_integers(clean):
     fractional = Scheme(s.U * 0.5, s.V, s.W * 2, "fractional")
     schemes.register(fractional)
     machine = Machine(Rates(1e9, 1e30, 1e30))
-    labels = [x.option.label for x in choose(machine=machine).candidates]
+    labels = [x.method.label for x in choose(machine=machine).candidates]
     assert "fractional" in labels
     assert "strassen" in labels
     plan = choose(Problem(2048, 2048, 2048, INT), machine=machine)
-    labels = [x.option.label for x in plan.candidates]
+    labels = [x.method.label for x in plan.candidates]
     assert "fractional" not in labels
     assert "strassen" in labels
 
@@ -416,7 +419,7 @@ def test_fractional_schemes_are_no_candidates_for_integers(clean):
 def test_the_same_input_gives_the_same_plan():
     backend, machine = NumpyBackend(), Machine(Rates(7e10, 5e9, 1.3e9))
     first, again = (choose(BIG, request(limit=2**27), [backend], machine) for _ in range(2))
-    assert (first.option, first.candidates) == (again.option, again.candidates)
+    assert (first.method, first.candidates) == (again.method, again.candidates)
     assert first.explain(999) == again.explain(999)
 
 
@@ -488,11 +491,11 @@ def test_panels_of_a_packed_operand_have_a_price():
     assert CpuBackend().policy(dataclasses.replace(BIG, packed=True)) is PACKED
     assert PACKED.price(None) == host_policy(BIG).price(strassen) == 1.0
     assert PACKED.price(strassen) == pytest.approx(1.0375)
-    options = [Option("made up", x, (2048,) * 3, 0) for x in (None, strassen)]
+    options = [Method("made up", x, (2048,) * 3, 0) for x in (None, strassen)]
     for saved, is_worth in ((0.05, False), (0.09, True)):
         times = (("multiply", 1.0),), (("multiply", 1 - saved),)
         kept = [Candidate(x, y) for x, y in zip(options, times, strict=True)]
-        assert preferred(kept, host_policy(BIG)).option is options[1]
-        assert preferred(kept, PACKED).option is options[is_worth]
+        assert preferred(kept, host_policy(BIG)).method is options[1]
+        assert preferred(kept, PACKED).method is options[is_worth]
     lost, best = Candidate(options[1], (("multiply", 0.95),)), Candidate(options[0], times[0])
     assert explain._reason(lost, best, PACKED) == "faster by less than 5% per further copy of B"

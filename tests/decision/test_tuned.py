@@ -102,7 +102,7 @@ def test_tune_remembers_the_fastest(monkeypatch):
     assert ticks == [1]
     assert str(found).startswith("1030 x 1050 @ 1050 x 1040 float32: ")
     chosen = falcon.plan((1030, 1050), (1050, 1040), "float32")
-    assert chosen.option.label == fastest.candidate.option.label
+    assert chosen.method.label == fastest.candidate.method.label
 
 
 def test_measuring_the_machine_says_which_choices_change(monkeypatch):
@@ -131,7 +131,7 @@ def test_tune_keeps_the_choice_of_the_model_unless_clearly_slower(monkeypatch):
     monkeypatch.setattr(tune_module, "interleave", turns)
     (found,) = falcon.tune([(1030, 1040, 1050)], backend="numpy", rounds=1)
     model = falcon.plan((1030, 1050), (1050, 1040), "float32", backend="numpy")
-    assert found.measured[0].candidate.option.label == model.option.label
+    assert found.measured[0].candidate.method.label == model.method.label
 
 
 @pytest.mark.parametrize(
@@ -156,19 +156,19 @@ def test_tune_refuses(options, message):
 def test_what_was_asked_for_is_compared_with_what_auto_would_take():
     made = falcon.plan((1030, 1050), (1050, 1040), "float64", scheme="strassen", backend="numpy")
     first, *others = compare(made, rivals(made, 4), 1, seconds=0.0)
-    assert first.candidate.option is made.option
+    assert first.candidate.method is made.method
     assert first.candidate.total > 0  # predicted
     assert first.ratio.median == 1.0
-    assert {x.candidate.option.label for x in others} >= {"classical"}
-    assert "strassen" not in {x.candidate.option.label for x in others}
+    assert {x.candidate.method.label for x in others} >= {"classical"}
+    assert "strassen" not in {x.candidate.method.label for x in others}
     assert all(x.seconds > 0 for x in (first, *others))
 
 
 def test_rivals_of_a_choice_that_was_not_compared():
     made = falcon.plan((300, 128), (128, 300), "float32")
     found = rivals(made, 4)
-    assert found[0].option is made.option
-    labels = [(x.option.backend, x.option.label) for x in found]
+    assert found[0].method is made.method
+    labels = [(x.method.backend, x.method.label) for x in found]
     assert len(set(labels)) == len(labels) >= 1
 
 

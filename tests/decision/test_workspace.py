@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.plan import Candidate, Option
+from falcon._core.plan import Candidate, Method
 from falcon._core.policy import BLAS
 from falcon._core.rates import Rates
 from falcon._front.tune import compare
@@ -26,7 +26,7 @@ def small(monkeypatch):
     monkeypatch.setattr("falcon.decision.methods.rates", lambda *_, **__: RATES)
     kept = pool.Pool(8 * MIB)
     monkeypatch.setattr(pool, "shared", lambda: kept)
-    monkeypatch.setattr(blocking, "roomy_bytes", lambda: 64 * MIB)
+    monkeypatch.setattr(blocking, "large_bytes", lambda: 64 * MIB)
     falcon.decision.machine.replaced()
     yield
     falcon.decision.machine.replaced()
@@ -38,33 +38,33 @@ def plan(size=1536, **options):
 
 def test_more_workspace_is_taken_where_it_saves_passes():
     found = plan()
-    assert found.scheme is not None and found.option.is_roomy
+    assert found.scheme is not None and found.method.large_workspace
     assert 8 * MIB < found.workspace <= 64 * MIB
     cut = plan(workspace_limit=8 * MIB)
-    assert cut.workspace <= 8 * MIB and not cut.option.is_roomy
+    assert cut.workspace <= 8 * MIB and not cut.method.large_workspace
     assert sum(x for _, x in found.seconds) < sum(x for _, x in cut.seconds)
 
 
-@pytest.mark.parametrize(("time", "roomy"), [(0.99, False), (0.95, True)])
-def test_not_where_it_saves_nothing(time, roomy):
+@pytest.mark.parametrize(("time", "large_workspace"), [(0.99, False), (0.95, True)])
+def test_not_where_it_saves_nothing(time, large_workspace):
     whole, strassen = (1536,) * 3, falcon.schemes.get("strassen")
-    cut = Option("cpu", strassen, (768, 1536, 1536), 8 * MIB, True)
-    more = Option("cpu", strassen, whole, 64 * MIB, True, is_roomy=True)
+    cut = Method("cpu", strassen, (768, 1536, 1536), 8 * MIB, True)
+    more = Method("cpu", strassen, whole, 64 * MIB, True, large_workspace=True)
     kept = [Candidate(cut, (("multiply", 1.0),)), Candidate(more, (("multiply", time),))]
     best = preferred(kept, BLAS)
-    assert best.option.is_roomy == roomy
+    assert best.method.large_workspace == large_workspace
 
 
 def test_the_product_is_the_same():
     random = np.random.default_rng(0)
     a, b = random.integers(-8, 9, (2, 1536, 1536)).astype(np.float32)
-    assert plan().option.is_roomy
+    assert plan().method.large_workspace
     np.testing.assert_array_equal(plan()(a, b), a.astype(float) @ b.astype(float))
 
 
 def test_a_scheme_with_and_without_is_two_sides_of_a_comparison():
     found = plan(640, scheme="strassen")
-    twice = [Candidate(replace(found.option, is_roomy=x), ()) for x in (False, True)]
+    twice = [Candidate(replace(found.method, large_workspace=x), ()) for x in (False, True)]
     compared = compare(found, twice, 1, 1.0)
     names = [x.record.name for x in compared]
     assert len(names) == 2 and len(set(names)) == 2

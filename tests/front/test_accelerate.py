@@ -75,7 +75,7 @@ REACHED = {
     "mixed": lambda: A.astype("f4") @ B,
     "few rows": lambda: np.matmul(A[:30], B),
 }
-WHOLE = np.full((200, 200), 3)
+INT64_BY_FLOAT64 = np.full((200, 200), 3)
 LEFT = {
     "method": lambda: A.dot(B),
     "inner": lambda: np.inner(A, B),
@@ -88,7 +88,7 @@ LEFT = {
     "np.dot of two types": lambda: np.dot(A, B.astype("f4")),
     "np.dot of other bytes": lambda: np.dot(A.astype(">f8"), B.astype(">f8")),
     "np.dot of a matrix": lambda: np.dot(A.view(np.matrix), B),
-    "tensordot of times": lambda: np.tensordot(WHOLE.view("m8[s]"), WHOLE, 1),
+    "tensordot of times": lambda: np.tensordot(INT64_BY_FLOAT64.view("m8[s]"), INT64_BY_FLOAT64, 1),
     "long double": lambda: A[:50].astype("g") @ B.astype("g"),
 }
 
@@ -160,7 +160,7 @@ def test_errors_of_dot_are_numpys(off):
             np.dot(*operands)
         return found.type, str(found.value)
 
-    small, columns, dates = A.astype("f4"), A.copy("F"), WHOLE.view("M8[s]")
+    small, columns, dates = A.astype("f4"), A.copy("F"), INT64_BY_FLOAT64.view("M8[s]")
     for operands in ((A, B[:-1]), (A, B, small), (A, B, columns), (dates, dates)):
         assert failed(True, *operands) == failed(False, *operands)
 

@@ -201,7 +201,7 @@ def test_plans_of_symmetric_products():
     plan = planner.plan_for(problem, asked)
     assert len(plan.parts) == 3
     assert "C[100:200, 0:100]: strassen" in str(plan)
-    assert plan.option.label == "strassen off the diagonal"
+    assert plan.method.label == "strassen off the diagonal"
     full = exact(x)
     np.testing.assert_array_equal(plan(x.T, x), full)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(plan))(x.T, x), full)

@@ -81,9 +81,9 @@ def test_a_packed_operand_is_planned_as_it_is_multiplied(planned, kind):
         for left in (a, a.shape):
             plan = falcon.plan(left, packed)
             assert plan.problem == planned[-1]
-            assert plan.option.label == scheme
+            assert plan.method.label == scheme
             assert "not packed" in plan.why
-            assert [x.option.label.endswith("not packed") for x in plan.candidates] == [False, True]
+            assert [x.method.label.endswith("not packed") for x in plan.candidates] == [False, True]
         with pytest.raises(ValueError, match="this plan is for a packed operand"):
             plan(a, b)
     with pytest.raises(ValueError, match=r"a has shape \(60, 71\) and b \(70, 80\)"):
@@ -123,7 +123,7 @@ def test_plans_pickle(scheme, backend):
         plan = falcon.plan(a, b, scheme=scheme, backend=backend)
     again = pickle.loads(pickle.dumps(plan))
     assert again.problem == plan.problem
-    assert again.option == plan.option
+    assert again.method == plan.method
     assert again.options == plan.options
     assert (again.why, again.guarded, again.backend.name) == (
         *(plan.why, plan.guarded),

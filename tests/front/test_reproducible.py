@@ -61,7 +61,7 @@ def test_plans_do_not_depend_on_rates_memory_and_caches(monkeypatch):
     def found():
         falcon.decision.machine.replaced()
         return [
-            (x.option.label, x.option.chunks)
+            (x.method.label, x.method.chunks)
             for n in (1100, 2048, 4096, 9000)
             for threads in (1, 16)
             for dtype in ("float32", "float64")
@@ -74,7 +74,7 @@ def test_plans_do_not_depend_on_rates_memory_and_caches(monkeypatch):
     monkeypatch.setattr("falcon.decision.rates._rates", {})
     kept = pool.Pool(2**20)
     monkeypatch.setattr(pool, "shared", lambda: kept)
-    monkeypatch.setattr(blocking, "roomy_bytes", lambda: 2**33)
+    monkeypatch.setattr(blocking, "large_bytes", lambda: 2**33)
     assert found() == before
 
 

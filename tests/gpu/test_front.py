@@ -290,7 +290,7 @@ def test_packed_operands_are_b_alone(cupy, pair):
             call()
     plan = falcon.plan(pair[0], packed)
     assert plan.problem.device == 0
-    assert (plan.option.label, plan.backend.name) == ("strassen", "gpu")
+    assert (plan.method.label, plan.backend.name) == ("strassen", "gpu")
 
 
 def test_a_new_result_takes_no_copy_of_c(cupy, problems):

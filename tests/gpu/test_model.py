@@ -28,8 +28,8 @@ RATES = rates.DeviceRates(50e12, 50e12, 4e12, 3e-6, 132, 50 * 2**20)
 
 def predicted(size, scheme, dtype="float32", *, packed=False, rates=RATES):
     problem = Problem(size, size, size, of(dtype), packed=packed, device=0)
-    option = backend._option(problem, scheme and falcon.schemes.get(scheme), None, None)
-    return dict(model.seconds(problem, option, rates))
+    method = backend._method(problem, scheme and falcon.schemes.get(scheme), None, None)
+    return dict(model.seconds(problem, method, rates))
 
 
 def test_stages(cupy, monkeypatch):
@@ -64,7 +64,7 @@ def test_the_choice(cupy, monkeypatch):
     assert sum(x for _, x in chosen.seconds) == min(x.total for x in chosen.candidates if x.allowed)
     assert "slower" in chosen.explain()
     for x in chosen.candidates[1:]:
-        assert x.refused and x.option.workspace <= 2**31
+        assert x.refused and x.method.workspace <= 2**31
     assert plan(8192, max_growth=1.0).scheme is None
     assert "growth 2.00 > max_growth 1.00" in plan(8192, max_growth=1.0).explain(999)
     assert plan(8192, max_growth=2.0, workspace_limit=2**31).growth <= 2.0
@@ -82,8 +82,8 @@ def test_the_least_gain(cupy, monkeypatch, dtype, gain):
     for above in (False, True):
         factor = gain * (1.01 if above else 0.99)
 
-        def seconds(problem, option, rates, factor=factor):
-            return (("multiply", 1.0 if option.scheme is None else 1.0 / factor),)
+        def seconds(problem, method, rates, factor=factor):
+            return (("multiply", 1.0 if method.scheme is None else 1.0 / factor),)
 
         monkeypatch.setattr("falcon.decision.methods.rates", lambda *_, **__: RATES)
         monkeypatch.setattr(model, "seconds", seconds)

@@ -121,7 +121,7 @@ def test_the_choice(real, dtype):
     a, b = (on_device(real, whole((2048, 2048), x), dtype) for x in (1, 2))
     plan = falcon.plan(a, b)
     assert all(x.total > 0 for x in plan.candidates)
-    assert {x.option.scheme is None for x in plan.candidates} == {True, False}
+    assert {x.method.scheme is None for x in plan.candidates} == {True, False}
     found, exact = (
         real.asnumpy(falcon.gemm(a, b, scheme=x)).astype(float) for x in ("auto", "classical")
     )

@@ -39,8 +39,8 @@ def guarded(a, b, scheme, check="finite", adds=False):
         plan = falcon.plan(a, b, scheme=scheme)
     if adds:
         problem = replace(plan.problem, buffered=True)
-        (option,) = plan.backend.candidates(problem, [plan.scheme], None)
-        plan = replace(plan, problem=problem, option=option)
+        (method,) = plan.backend.candidates(problem, [plan.scheme], None)
+        plan = replace(plan, problem=problem, method=method)
     return replace(plan, guarded=True)
 
 
@@ -79,7 +79,7 @@ def test_scaled_chunks(cupy, limit):
     a, b = operands("float32", "both")
     left, right = (on_device(cupy, x, "float32") for x in (a, b))
     asked = falcon.plan(left, right, scheme="strassen@strassen", workspace_limit=limit)
-    assert (asked.option.tiling.chunk[:2] < asked.option.tiling.block[:2]) == (limit is not None)
+    assert (asked.method.layout.chunk[:2] < asked.method.layout.block[:2]) == (limit is not None)
     plan = replace(asked, guarded=True)
     exact = a.astype(float) @ b
     error = np.abs(cupy.asnumpy(plan(left, right)) - exact)

@@ -102,7 +102,7 @@ def test_vectors_stop_where_a_chunk_does(cupy, shape, order):
     out = on_device(cupy, np.zeros((M, N)), "float32", order)
     limit = falcon.plan(left, right, scheme="strassen").workspace * 2 // 3
     plan = falcon.plan(left, right, scheme="strassen", workspace_limit=limit)
-    assert sorted(plan.option.tiling.chunk) == [32, 32, 400]
+    assert sorted(plan.method.layout.chunk) == [32, 32, 400]
     falcon.gemm(left, right, out=out, workspace_limit=limit, **unrepaired("strassen"))
     np.testing.assert_array_equal(cupy.asnumpy(out), a @ b)
 

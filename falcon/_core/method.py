@@ -1,4 +1,4 @@
-"""`Option` and `Candidate`: a way to multiply a problem, and what is predicted of it."""
+"""`Method` and `Candidate`: a way to multiply a problem, and what is predicted of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .dtypes import DType
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class Method:
     """One way for a backend to multiply a problem."""
 
     backend: str
@@ -23,9 +23,9 @@ class Option:
     fused_output: bool = False  # Combine H is done on chip: the products are not written to memory
     # How often A and B are combined and C is updated, because the problem is cut into chunks.
     again: tuple[int, int, int] = (1, 1, 1)
-    tiling: Any = ()  # further parameters of the backend, private to it
-    few_rows: bool = False  # A has few rows, and B is read once, without a copy of it in memory
-    is_roomy: bool = False  # it uses more workspace than calls usually do, for fewer chunks
+    layout: Any = ()  # further parameters of the backend, private to it
+    b_in_place: bool = False  # A has few rows, and B is read once, without a copy of it in memory
+    large_workspace: bool = False  # it uses more workspace than calls usually do, for fewer chunks
     # Predicted RMS error if the backend's rounding differs from what `Scheme.rms_growth` assumes.
     rounded_growth: float | None = None
     name: str = ""  # its label, if not the name of its scheme
@@ -82,9 +82,9 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An option with its predicted seconds per stage, and why it was not chosen."""
+    """A method with its predicted seconds per stage, and why it was not chosen."""
 
-    option: Option
+    method: Method
     seconds: tuple[tuple[str, float], ...]
     refused: str = ""  # why it was not chosen; empty for the choice
     # Whether all limits allow it: if it was not chosen, then because of its predicted time.
