@@ -15,7 +15,10 @@ from falcon._backends import BACKENDS, DEVICE, available_backends, device_backen
 from falcon._core.dtypes import FLOAT32, FLOAT64
 from falcon._core.options import settings, thread_count
 from falcon._core.problem import Problem
+from falcon._cpu.backend import cache_bytes
 from falcon._cpu.extension import why_missing
+from falcon._numpy.rates import blas_name as blas_name
+from falcon._numpy.rates import held
 from falcon._version import __version__
 from falcon.decision import profile
 from falcon.decision.machine import cpu_model
@@ -101,6 +104,19 @@ def rates_used() -> dict[str, str]:
         for x in every:
             sources[f"{x.name} {operand.name}"] = source(x, problem, every)
     return sources
+
+
+def hardware() -> dict[str, Any]:
+    """Return processor, caches and NumPy's BLAS, for records of measurements."""
+    about = {"cpu": cpu_model(), "cpus": thread_count(), "caches": cache_bytes()}
+    return {**about, "numpy_blas": blas_name(), "numpy_held": held()}
+
+
+def kernel_peaks(threads: int) -> list[Any]:
+    """Measure the micro-kernels alone: see `falcon._cpu.peak`."""
+    from falcon._cpu import peak
+
+    return peak.measure(threads)
 
 
 def warn_of_web_framework(package: Path = _PACKAGE) -> None:

@@ -21,7 +21,7 @@ import falcon
 from falcon._core import dtypes
 from falcon._core.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT8, DType, of
 from falcon._core.options import thread_count
-from falcon._numpy.rates import blas_name
+from falcon._front.info import blas_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,10 +142,9 @@ def report(options: argparse.Namespace) -> int:
 
 
 def _peak(options: argparse.Namespace) -> int:
-    from falcon._cpu import peak
-    from falcon._front.info import backends
+    from falcon._front.info import backends, kernel_peaks
 
-    rates = peak.measure(thread_count(options.threads))
+    rates = kernel_peaks(thread_count(options.threads))
     if not rates:
         raise ValueError(f"--peak needs falcon's own kernels: {backends()['cpu']}")
     if options.json:

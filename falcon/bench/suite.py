@@ -11,7 +11,7 @@ from typing import Any
 
 from falcon._core.dtypes import FLOAT32, FLOAT64, of
 from falcon._core.options import thread_count
-from falcon._cpu import peak
+from falcon._front.info import kernel_peaks
 
 from . import compare
 from .compare import Comparison, Prepared, Say, Side, SideError, own_classical
@@ -118,5 +118,5 @@ def list_peers(options: argparse.Namespace) -> list[dict[str, Any]]:
 def peak_entry(threads: int) -> dict[str, Any]:
     """Measure the micro-kernels alone; return the entry `peak` of the record file."""
     rates = [{"dtype": x.dtype, "isa": x.isa, "gflops": round(x.gflops, 2)}
-             for x in peak.measure(threads)]  # fmt: skip
+             for x in kernel_peaks(threads)]  # fmt: skip
     return {"threads": threads, "gflops": rates}
