@@ -22,7 +22,8 @@ from falcon._core.dtypes import FLOAT32, FLOAT64
 from falcon._core.options import Options
 from falcon._core.problem import Problem
 from falcon.decision.rates import nearest, on_threads, shipped
-from falcon.decision.select import select
+from falcon.decision.search import Search
+from falcon.decision.ways import Way
 
 # Threads, and the bandwidth of the memory in GB/s: a desktop with two channels of DDR5-5200, a
 # workstation with four, servers with eight and twelve channels of DDR5-4800.
@@ -32,8 +33,10 @@ STREAM = "import numpy as np\na, b = np.ones((2, 2**26))\nwhile True: np.copyto(
 
 
 def plan(size, operand, threads, rates):
-    problem = Problem(size, size, size, operand, threads=threads)
-    return select(problem, Options(), available_backends()[:1], lambda *_: rates)
+    problem, backends = Problem(size, size, size, operand, threads=threads), available_backends()
+    search = Search(problem, Options(), [Way(backends[0])], backends)
+    search.rates, search.source = (lambda _: rates), (lambda _: "")
+    return search.plan()
 
 
 def gain(made, rates):
@@ -69,7 +72,7 @@ def here():
     for name, count in (("nothing", 0), ("a program that streams memory", 1)):
         with running(STREAM, count):
             for operand in (FLOAT32, FLOAT64):
-                rates = backend.measure(Problem(9, 9, 9, operand, threads=threads), 5.0)
+                rates = backend.measure(operand, threads, 5.0)
                 made = [plan(n, operand, threads, rates) for n in SIZES[:3]]
                 rows.append((name, operand.name, rates, *(x.label for x in made)))
     show(rows)

@@ -27,7 +27,7 @@ from falcon._backends import available_backends
 from falcon._core.cpus import memory_bytes
 from falcon._core.model import counts
 from falcon._cpu.backend import cache_bytes
-from falcon._front.info import cpu_model, numpy_blas
+from falcon._front.info import blas_name, cpu_model
 from falcon._front.tune import operands_of, rivals, side_of
 from falcon.decision.machine import cpu_family
 
@@ -169,7 +169,7 @@ def machine():
         "kernels": {x.name: x.kernels() for x in available_backends()},
         "caches": cache_bytes(),
         "memory": memory_bytes() >> 30,
-        "numpy": f"{np.__version__}, {numpy_blas()}",
+        "numpy": f"{np.__version__}, {blas_name()}",
         "date": time.strftime("%Y-%m-%d"),
     }
 

@@ -36,7 +36,7 @@ def main() -> None:
                 problem = Problem.of((1024,) * 3, operand, Options(threads=threads))
                 if backend.why_not(problem) is not None:
                     continue
-                rates = backend.measure(problem, 8.0)
+                rates = backend.measure(operand, threads, 8.0)
                 row = {name: short(x) for name, x in asdict(rates).items()}
                 rows.append(json.dumps(head | {"dtype": operand.name, "threads": threads} | row))
     print("[\n" + ",\n".join(rows) + "\n]")

@@ -10,14 +10,14 @@
     keywords.py  options as keywords of functions: types, signatures, documentation
     config.py    config, set_config: settings of a block, of the process
     threads.py   limits on the number of threads, including threadpoolctl's
-    option.py    Method, Candidate: a way to multiply a problem, and its predicted time
+    method.py    Method, Candidate: a way to multiply a problem, and its predicted time
     plan.py      Plan: how one problem will be multiplied, and why
     bound.py     error bounds of a plan's products, growth of 16-bit schemes
     backend.py   the interface of a backend
     policy.py    Policy: when a backend's LCMAs are worth comparing, and what they must gain
     rates.py     Rates: measured speeds
     formulas.py  the cost model's formulas; compiled, types in formulas.pxd
-    model.py     the cost model of the host's backends: seconds per stage of an option
+    model.py     the cost model of the host's backends: seconds per stage of a method
     observe.py   who is told of every product
     symmetric.py x.T @ x: how it is recognised, copying a triangle
     scaling.py   scale rows and columns whose norms differ by too much for an LCMA
