@@ -23,7 +23,6 @@ from falcon._core.problem import Problem, layout_fields
 from falcon._numpy.threads import limited
 
 from .adapters import Adapter
-from .adapters.host import NUMPY
 from .freivalds import Freivalds, VerificationError
 from .planner import plan_for, plan_packed
 
@@ -81,10 +80,18 @@ class Product:
         return "full" if able and a.shape[0] > 1 and a.is_transpose(b) else ""
 
 
-def problem_of_sizes(sizes: tuple[int, int, int], kind: DType, options: Options) -> Problem:
-    """Describe a product of matrices by rows in host memory, of M, N, K and one type."""
-    M, N, K = sizes
-    return Product(NUMPY, (M, K), (K, N), None, None, kind, kind, options).described()[0]
+def problem_of_sizes(
+    sizes: tuple[int, int, int],
+    operand: DType,
+    options: Options,
+    result: DType | None = None,
+    device: int | None = None,
+) -> Problem:
+    """Describe a product of matrices by rows, written to a new array; `sizes`: M, N, K."""
+    layout = sizes[2] == 1, True, False
+    about: dict[str, Any] = {"a_strided": True, "b_strided": True, "layout": layout}
+    about |= {"result": result or operand, "device": device}
+    return Problem.of(sizes, operand, options, **about)
 
 
 def multiply(x: Product) -> Plan | None:

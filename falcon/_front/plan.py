@@ -20,7 +20,7 @@ from falcon.decision.rates import rates
 from .adapters import Adapter, enter
 from .adapters.host import NUMPY
 from .arithmetic import operand_type, result_type
-from .execute import Product
+from .execute import Product, problem_of_sizes
 from .gemm import check_packed, packed_type
 from .planner import plan_for, plan_packed, predicted, requested
 
@@ -91,8 +91,11 @@ def plan(
     chosen = requested("plan", PLANNING, options, adapter.device)
     operand = operand_type(adapter, list(arrays.values()), native, chosen)
     with adapter.current():
-        product = Product(adapter, left, right, None, None, operand, native, chosen)
-        return plan_for(product.described()[0], chosen)
+        if arrays:
+            product = Product(adapter, left, right, None, None, operand, native, chosen)
+            return plan_for(product.described()[0], chosen)
+        sizes = first[0], second[1], first[1]
+        return plan_for(problem_of_sizes(sizes, operand, chosen, native, adapter.device), chosen)
 
 
 def _of_packed(a: Any, b: PackedOperand, dtype: Any, options: PlanningOptions) -> Plan:
