@@ -64,6 +64,8 @@ def test_every_type_has_a_kernel_and_every_kernel_a_type():
 
 def test_every_instruction_set_is_looked_for_and_named():
     """Kernels that nothing looks for would never run; those that name another pass for it."""
+    if not (SOURCES / "src").is_dir():
+        pytest.skip("the C sources are not part of this installation")
     looked_for = re.findall(r"FALCON_\w+", (SOURCES / "src/machine/cpuid.c").read_text("utf-8"))
     for isa in sources.ISAS:
         name = f"FALCON_{isa.name.upper()}"
