@@ -15,5 +15,5 @@
     available.py  whether CuPy, a GPU and its libraries work here
     workspaces.py memory of calls, kept for captured graphs
     repaired.py   which problems were repaired, and are classical from then on
-    model.py      the cost of an option; rates.py: the measured speeds that it needs
+    model.py      the cost of a method; rates.py: the measured speeds that it needs
 """

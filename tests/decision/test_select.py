@@ -43,9 +43,6 @@ class Made:
         self.asked = []
         self.workspace = 1000
 
-    def why_unavailable(self):
-        return None
-
     def policy(self, problem):
         return host_policy(problem, has_kernels=problem.operand.has_blas)
 
