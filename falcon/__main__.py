@@ -73,14 +73,16 @@ def _parser() -> argparse.ArgumentParser:
 
     schemes = commands.add_parser("schemes", help="list, print or verify schemes")
     schemes.add_argument("format", nargs="?", help='only this format <m,k,n>, with speeds: "3x4x4"')
-    schemes.add_argument("--size", type=int, default=2048, metavar="S", help="with a format: the "
-                         "speeds at about S x S x S (default 2048)")  # fmt: skip
+    schemes.add_argument("--size", type=int, default=2048, metavar="S", help="the speeds at "
+                         "about S x S x S (default 2048)")  # fmt: skip
     schemes.add_argument("--measure", action="store_true",
-                         help="with a format: measure the speeds, do not predict them")  # fmt: skip
+                         help="measure the speeds, do not predict them")  # fmt: skip
     schemes.add_argument("--show", metavar="NAME", help="print the formulas of a scheme, or of "
                          f"those in a file ({', '.join(SUFFIXES)})")  # fmt: skip
     schemes.add_argument("--verify", metavar="FILE", nargs="+", help="check files by the Brent "
                          "equations: schemes, or formulas")  # fmt: skip
+    schemes.add_argument("--compare", metavar="NAME", nargs="+", help="costs and speeds of these "
+                         "schemes, or files, side by side")  # fmt: skip
     schemes.set_defaults(run=_schemes)
 
     plan = commands.add_parser(
@@ -211,48 +213,63 @@ def _registered(text: str) -> str:
 def _schemes(options: argparse.Namespace) -> int:
     if options.show is not None:
         name = options.show
-        is_file = name.lower().endswith(SUFFIXES)
-        for scheme in falcon.schemes.load_all(name) if is_file else [falcon.schemes.get(name)]:
-            print(scheme)
+        for scheme in _scheme_files(name):
+            print(f"{str(scheme).split(chr(10) * 2, 1)[0]}\n\n{scheme.to_formulas()}")
             naive, reduced = scheme.additions
             if reduced < naive:
                 print(f"\nwith shared sums, {reduced} additions:\n")
-                print(falcon.schemes.formulas.formulas(scheme, shared=True))
+                print(scheme.to_formulas(shared=True))
         return 0
     if options.verify:
         from falcon.bench.schemes import verify_files
 
         return verify_files(options.verify)
+    if options.size < 1:
+        raise ValueError("--size must be at least 1")
+    if options.compare:
+        named = [y for x in options.compare for y in _scheme_files(x)]
+        _print_speeds(named, options)
+        return 0
     found = [falcon.schemes.get(name) for name in falcon.schemes.names()]
     if options.format is not None:
         return _schemes_of_format(found, options)
     if options.measure:
-        raise ValueError("--measure goes with a format such as 3x4x4")
+        raise ValueError("--measure goes with --compare, or a format such as 3x4x4")
     _print_schemes(found, {})
     return 0
 
 
 def _schemes_of_format(found: list[falcon.Scheme], options: argparse.Namespace) -> int:
     """Print the costs and speeds of a format's schemes, and what "auto" chooses."""
-    from falcon.bench.schemes import speeds
-
     wanted = _format(options.format)
-    if options.size < 1:
-        raise ValueError("--size must be at least 1")
     found = [
         falcon.schemes.permuted(x, *wanted) for x in found if sorted(x.format) == sorted(wanted)
     ]
     best = falcon.schemes.best(*wanted)
     if all(best != x for x in found):
         found.append(best)
-    shape, told, chosen, label = speeds(found, options.size, 5 if options.measure else 0)
+    chosen, label = _print_speeds(found, options)
+    of_these = f"of these it would take {label}" if label else "it considers none of these"
+    print(f'"auto" takes {chosen} there; {of_these}')
+    return 0
+
+
+def _scheme_files(name: str) -> list[falcon.Scheme]:
+    """Return the scheme of a name, or those in a file."""
+    is_file = name.lower().endswith(SUFFIXES)
+    return falcon.schemes.load_all(name) if is_file else [falcon.schemes.get(name)]
+
+
+def _print_speeds(found: list[falcon.Scheme], options: argparse.Namespace) -> tuple:
+    """Print costs and speeds; return what "auto" chooses, and what it takes of these."""
+    from falcon.bench.schemes import speeds
+
+    shape, told, *chosen = speeds(found, options.size, 5 if options.measure else 0)
     _print_schemes(found, {"speed": told})
     how = "measured" if options.measure else "predicted; --measure measures it"
-    of_these = f"of these it would take {label}" if label else "it considers none of these"
     print(f"\nspeed: the time of falcon's classical algorithm over the scheme's, "
-          f"{shape.M} x {shape.N} x {shape.K} float32 ({how})\n"
-          f'"auto" takes {chosen} there; {of_these}')  # fmt: skip
-    return 0
+          f"{shape.M} x {shape.N} x {shape.K} float32 ({how})")  # fmt: skip
+    return tuple(chosen)
 
 
 def _order(x: falcon.Scheme) -> tuple:

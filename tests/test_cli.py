@@ -158,13 +158,24 @@ def test_schemes_of_a_format_and_their_speed(capsys, monkeypatch, measure):
     assert f'"auto" takes {chosen} there; ' in out
 
 
+def test_schemes_and_files_are_compared(capsys, tmp_path):
+    falcon.schemes.get("3x3x3:23").renamed("mine", "a test").save(tmp_path / "mine.json")
+    wanted = ["schemes", "--size", "700", "--compare", str(tmp_path / "mine.json"), "strassen"]
+    status, out, _ = run(capsys, *wanted)
+    head, *rows = out.splitlines()[:3]
+    assert status == 0 and head.split()[-2:] == ["speed", "source"]
+    assert [x.split()[0] for x in rows] == ["strassen", "mine"]
+    assert "700 x 700 x 700 float32 (predicted" in out and '"auto"' not in out
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["2x2"], "format '2x2': expected three sizes such as \"3x4x4\"\n"),
         (["strassen"], 'such as "3x4x4"; --show strassen prints that scheme'),
         (["2x2x2", "--size", "0"], "--size must be at least 1"),
-        (["--measure"], "--measure goes with a format"),
+        (["--measure"], "--measure goes with --compare, or a format"),
+        (["--compare", "strassen", "x"], "there is no scheme 'x'"),
         (["axbxc"], "expected three sizes"),
         (["²x2x2"], "expected three sizes"),
         (["0x2x2"], "m is 0; expected a positive integer"),

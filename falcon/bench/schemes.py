@@ -1,4 +1,4 @@
-"""The command `schemes`: how fast those of a format are (3x4x5), and files that are checked."""
+"""The command `schemes`: how fast those of a format, or named ones, are; files are checked."""
 
 from __future__ import annotations
 
@@ -26,12 +26,14 @@ def shape_of(scheme: Scheme, size: int) -> Shape:
 def speeds(
     schemes: Sequence[Scheme], size: int, rounds: int = 0
 ) -> tuple[Shape, list[str], str, str | None]:
-    """Predict the speeds of schemes of one format in float32, or measure them in `rounds`.
+    """Predict the speeds of schemes in float32, or measure them in `rounds`.
 
-    Returns the shape; the time of falcon's classical path over each scheme's; what "auto" chooses
-    among all schemes, and the best of this format, None if it considers none of them.
+    Returns the shape, which the format of the schemes divides, if they have one format; the time of
+    falcon's classical path over each scheme's; what "auto" chooses among all schemes, and the best
+    of the first one's format, None if it considers none of them.
     """
-    shape = shape_of(schemes[0], size)
+    alike = len({x.format for x in schemes}) == 1
+    shape = shape_of(schemes[0], size) if alike else Shape(size, size, size)
     wanted: list[str | Scheme] = ["auto", "classical", *schemes]
     auto, *plans = (
         falcon.plan((shape.M, shape.K), (shape.K, shape.N), "float32", scheme=x) for x in wanted

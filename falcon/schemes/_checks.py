@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from math import isqrt, prod
 from typing import Any
 
@@ -41,6 +42,7 @@ class BrentError(SchemeError):
     """U, V, W violate Brent equations."""
 
     failing = 0  # how many
+    factors: tuple[np.ndarray, ...] = ()
 
 
 def as_matrices(
@@ -127,6 +129,12 @@ def replayed(scheme: Any, sums: Any) -> dict[str, SharedSums]:
     return programs
 
 
+def of_multiple(x: Fraction) -> str:
+    """Say what to do where every product is multiplied by a number."""
+    remedy = "negate V" if x == -1 else f"multiply V by {1 / x}"
+    return f"Every product is {x} times what it should be: {remedy}"
+
+
 def prove(U: np.ndarray, V: np.ndarray, W: np.ndarray, name: str) -> None:
     """Raise BrentError where an equation fails; says what the reason may be."""
     wrong = brent.violations(U, V, W)
@@ -143,10 +151,12 @@ def prove(U: np.ndarray, V: np.ndarray, W: np.ndarray, name: str) -> None:
         hint = f". It is a scheme modulo {p} only, not one of numbers"
     elif 0 < abs(violation.got - violation.expected) < _ROUNDED:
         hint = ". Floats are taken as they are stored: give fractions.Fraction(1, 3) for 1/3"
+    elif wrong.multiple is not None:
+        hint = f". {of_multiple(wrong.multiple)}"
     error = BrentError(
         f"{name!r} as <{m},{k},{n};{rank}> is not a matrix multiplication algorithm: "
         f"{violation} ({len(wrong)} of {(m * k * n) ** 2} equations fail)"
         f"{hint or '; falcon.schemes.check says what is nearest'}"
     )
-    error.failing = len(wrong)
+    error.failing, error.factors = len(wrong), (U, V, W)
     raise error

@@ -26,6 +26,9 @@ from .nesting import IndivisibleError, kronecker, nested_sums
 from .reading import coefficients
 from .writing import to_json
 
+# Lines of formulas that are printed at most; the best scheme of <6,6,6> has 189.
+_LINES = 40
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Scheme:
@@ -82,7 +85,7 @@ class Scheme:
 
     @classmethod
     def from_formulas(cls, text: str, name: str = "unnamed", *, source: str = "") -> Scheme:
-        """Return the scheme that formulas describe, as papers and `print(scheme)` write them.
+        """Return the scheme that formulas describe, as papers and `to_formulas` write them.
 
         Parameters
         ----------
@@ -342,7 +345,11 @@ class Scheme:
 
     def __str__(self) -> str:
         source = f"\nsource: {self.source}" if self.source else ""
-        return f"{self._head}{source}\n\n{formulas(self)}"
+        lines = self.to_formulas().splitlines()
+        more = len(lines) - _LINES
+        rest = [f"... and {more} more lines: to_formulas() has all of them"] if more > 1 else []
+        shown = "\n".join([*lines[:_LINES], *rest] if rest else lines)
+        return f"{self._head}{source}\n\n{shown}"
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the scheme as falcon JSON, which `falcon.schemes.load` reads and verifies.
@@ -373,6 +380,22 @@ class Scheme:
             matplotlib is not installed.
         """
         return draw(self)
+
+    def to_formulas(self, *, shared: bool = False) -> str:
+        """Return the formulas as text, which `from_formulas` reads, a product or sum per line.
+
+        Parameters
+        ----------
+        shared : bool
+            With the sums that `additions.reduced` counts: s of A, t of B, u of the products h.
+
+        Examples
+        --------
+        >>> import falcon
+        >>> print(falcon.schemes.get("strassen").to_formulas().splitlines()[0])
+        h1 = (a11 + a22)(b11 + b22)
+        """
+        return formulas(self, shared=shared)
 
     def to_latex(self, *, shared: bool = False) -> str:
         r"""Return the formulas for a lecture: an ``aligned`` environment, for math mode.

@@ -65,6 +65,15 @@ class Violations:
             return 1
         return int(np.gcd.reduce(self.sums - self.is_one, initial=0))
 
+    @property
+    def multiple(self) -> Fraction | None:
+        """What every product is multiplied by, if nothing else is wrong."""
+        m, k, n = self.format
+        if not len(self.places) == self.count == m * k * n or not self.is_one.all():
+            return None
+        is_one_value = (self.sums == self.sums[0]).all() and self.sums[0] != 0
+        return Fraction(int(self.sums[0]), self.one) if is_one_value else None
+
     def __iter__(self) -> Iterator[Violation]:
         m, k, n = self.format
         for key, value, is_one in zip(self.places, self.sums, self.is_one, strict=True):

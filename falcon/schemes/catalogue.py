@@ -159,7 +159,9 @@ def _unknown(name: str) -> str:
     known = {x.lower(): x for x in names()}
     close = get_close_matches(name.lower(), known, 1, 0.75)
     image = _FORMAT.fullmatch(name)
-    if image:
+    if name.lower() in ("classical", "standard", "naive"):
+        hint = "falcon.schemes.classical(m, k, n) makes that of a format"
+    elif image:
         form = sorted(image.group(1, 2, 3))
         matches = ((x, _FORMAT.fullmatch(x)) for x in names())
         held = [x for x, match in matches if match and sorted(match.group(1, 2, 3)) == form]

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from . import brent
-from ._checks import SchemeError, as_matrices
+from ._checks import SchemeError, as_matrices, of_multiple
 from ._scheme import Scheme
 from .catalogue import get, names
+from .loaders import factors_of, is_name
 from .reading import coefficients
 
 # Coefficients of a repaired factor are fractions with at most this denominator.
@@ -41,7 +44,7 @@ class Check:
         and rank whose products differ least; None: no such.
     differences : tuple of str
         Where it differs, in products as given: "h3: the coefficient of b22 is 1 in yours, -1 in
-        the nearest".
+        the nearest"; or that all products are multiplied by a number, such as -1.
     others : tuple of (Scheme, tuple of str)
         Schemes with another factor that differ in as many places, and where.
     factors : (U, V, W)
@@ -98,7 +101,8 @@ def check(U: Any, V: Any = None, W: Any = None) -> Check:
     Parameters
     ----------
     U, V, W : array_like
-        As for `Scheme`; or U alone, the formulas as text (`Scheme.from_formulas`).
+        As for `Scheme`; or U alone: the formulas as text (`Scheme.from_formulas`), or the path of
+        a file that holds one scheme, or what is nearly one, as `load` reads it.
 
     Returns
     -------
@@ -109,7 +113,9 @@ def check(U: Any, V: Any = None, W: Any = None) -> Check:
     SchemeError
         The shapes fit no format, a coefficient is no number, or the formulas cannot be read.
     TypeError
-        U alone is no text: a path, for example.
+        U alone is neither text nor a path.
+    OSError
+        The file cannot be read.
 
     Notes
     -----
@@ -129,13 +135,19 @@ def check(U: Any, V: Any = None, W: Any = None) -> Check:
     ('h3: the coefficient of b22 is 1 in yours, -1 in the nearest',)
     """
     if V is None and W is None:
-        U, V, W = coefficients(U)
+        is_path = isinstance(U, PathLike) or (isinstance(U, str) and is_name(U))
+        U, V, W = factors_of(Path(U)) if is_path else coefficients(U)
     elif isinstance(U, str):
         raise SchemeError("formulas are given as U; V and W are then not expected")
     factors = as_matrices(U, V, W)
     (rank, m, k), n = factors[0].shape, factors[1].shape[2]
-    violations = tuple(brent.violations(*factors))
-    near = _nearest(factors) if violations else []
+    wrong = brent.violations(*factors)
+    violations, multiple = tuple(wrong), wrong.multiple if wrong else None
+    if multiple is not None:
+        scaled = Scheme(factors[0], factors[1] / multiple, factors[2], "the same, scaled")
+        near = [(scaled, (of_multiple(multiple),))]
+    else:
+        near = _nearest(factors) if violations else []
     nearest, differences = near[0] if near else (None, ())
     size = (m * k * n) ** 2
     others = tuple(near[1:])

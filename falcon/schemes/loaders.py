@@ -108,6 +108,25 @@ def load_all(path: str | PathLike[str]) -> list[Scheme]:
     return schemes
 
 
+def is_name(text: str) -> bool:
+    """Whether a text is the name of a file that `load` reads, not formulas."""
+    return "\n" not in text and text.lower().endswith(SUFFIXES)
+
+
+def factors_of(path: Path) -> tuple[np.ndarray, ...]:
+    """Return U, V and W of a file of one scheme, or of what is nearly one; raises as `load`."""
+    members = _members(path)
+    if len(members) != 1:
+        raise SchemeError(f"{path}: {len(members)} schemes; expected one")
+    try:
+        scheme = members[0].make(_MOST_WORK)
+    except BrentError as error:
+        return error.factors
+    except (TypeError, ValueError) as error:
+        raise SchemeError(f"{path}: {error}") from None
+    return scheme.U, scheme.V, scheme.W
+
+
 class _Member(NamedTuple):
     """A scheme in a file: its format, if known before it is verified, and what verifies it."""
 

@@ -1,4 +1,4 @@
-"""Read a scheme from formulas as papers, `print(scheme)` and `to_latex` write them.
+"""Read a scheme from formulas as papers, `to_formulas` and `to_latex` write them.
 
 A value is a number or a sum of entries of A, of entries of B, or of products; a sum of A times a
 sum of B is a new product. A line without a name is a trilinear term, (a..)(b..)(c..)/d, whose c

@@ -50,7 +50,7 @@ def test_schemes_modulo_2_are_told(tmp_path):
     for read in (lambda: Scheme(U, V, W), lambda: load(tmp_path / "x")):
         with pytest.raises(SchemeError, match=r"occurs 2 times .* a scheme modulo 2 only"):
             read()
-    with pytest.raises(SchemeError, match=r"says what is nearest$"):  # a sign
+    with pytest.raises(SchemeError, match=r"negate V$"):
         Scheme(scheme.U, -scheme.V, scheme.W)
 
 

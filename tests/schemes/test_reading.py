@@ -1,5 +1,6 @@
 """Formulas as text, back and forth, and what is said of those that are wrong."""
 
+import json
 from fractions import Fraction
 from pathlib import Path
 
@@ -21,7 +22,7 @@ HALVES = Scheme(get("strassen").U * Fraction(1, 2), get("strassen").V * Fraction
 @pytest.mark.parametrize("name", [*names(), "halves", "1x10x2", "12x1x1", "strassen@hopcroft-kerr"])
 def test_what_is_printed_is_read(name):
     scheme = HALVES if name == "halves" else get(name)
-    assert formulas(scheme) in str(scheme)
+    assert formulas(scheme) == scheme.to_formulas()
     for shared in (False, True):
         found = Scheme.from_formulas(formulas(scheme, shared=shared), name, source="printed")
         assert found.same_coefficients(scheme)
@@ -145,11 +146,39 @@ def test_what_cannot_be_checked():
 
 @pytest.mark.parametrize("text", [None, b"h1", 3, Path("x.txt"), "x.txt", " /y/x.json\n"])
 def test_what_is_no_text(text):
-    for read in (Scheme.from_formulas, check):
-        with pytest.raises(
-            SchemeError if isinstance(text, str) else TypeError, match="is no formula"
-        ):
-            read(text)
+    what = SchemeError if isinstance(text, str) else TypeError
+    with pytest.raises(what, match="is no formula"):
+        Scheme.from_formulas(text)
+    if text in (Path("x.txt"), "x.txt"):
+        what = FileNotFoundError
+    with pytest.raises(what, match=r"is no formula|there is no file x\.txt"):
+        check(text)
+
+
+@pytest.mark.parametrize(("multiple", "remedy"), [(-1, "negate V"), (Fraction(3, 2), "V by 2/3")])
+def test_a_factor_of_all_products_is_told(multiple, remedy, tmp_path):
+    known = get("strassen")
+    found = check(known.U, known.V, known.W * multiple)
+    assert not found and found.others == ()
+    assert found.nearest.same_coefficients(Scheme(known.U, known.V / multiple, known.W * multiple))
+    assert f"Every product is {multiple} times" in found.differences[0]
+    assert remedy in str(found) and len(found.violations) == 8
+    with pytest.raises(SchemeError, match=f"{remedy}"):
+        Scheme(known.U, known.V, known.W * multiple)
+
+
+def test_files_are_checked(tmp_path):
+    known, path = get("3x3x3:23"), tmp_path / "mine.json"
+    known.save(path)
+    assert check(path) and check(str(path)).scheme.same_coefficients(known)
+    record = json.loads(path.read_text())
+    record["U"][0][0] = 5
+    path.write_text(json.dumps(record))
+    found = check(path)
+    assert not found and found.differences == check(*found.factors).differences != ()
+    path.write_text("{}")
+    with pytest.raises(SchemeError, match=r"mine\.json"):
+        check(path)
 
 
 def test_a_scheme_that_the_catalogue_lacks_is_repaired():

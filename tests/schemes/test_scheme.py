@@ -217,3 +217,18 @@ def test_w_for_c_transposed_is_noticed(name):
     with pytest.raises(SchemeError, match="Brent equation") as raised:
         Scheme(scheme.U, scheme.V, -scheme.W)
     assert "transpose" not in str(raised.value)
+
+
+def test_long_formulas_are_cut_in_print_alone():
+    best = schemes.get("6x6x6")
+    printed, whole = str(best).splitlines(), best.to_formulas()
+    assert len(printed) < 50 < len(whole.splitlines())
+    assert printed[-1].startswith("... and ") and "to_formulas()" in printed[-1]
+    assert schemes.Scheme.from_formulas(whole).same_coefficients(best)
+    assert STRASSEN.to_formulas() in str(STRASSEN)
+
+
+@pytest.mark.parametrize("name", ["classical", "Standard", "naive"])
+def test_the_classical_scheme_has_a_format(name):
+    with pytest.raises(ValueError, match=r"falcon.schemes.classical\(m, k, n\)"):
+        schemes.get(name)
