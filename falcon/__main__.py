@@ -21,6 +21,7 @@ from falcon._core.dtypes import FLOAT32, FLOAT64, of
 from falcon._core.options import FIELDS, PLANNING, TUNING, parsed
 from falcon._core.text import format_table
 from falcon.bench import command
+from falcon.bench.schemes import command as schemes_command
 from falcon.bench.workloads import model_shapes, parse_shape, parse_shapes
 from falcon.discover.arguments import add_discover
 from falcon.schemes.loaders import SUFFIXES
@@ -83,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
                          "equations: schemes, or formulas")  # fmt: skip
     schemes.add_argument("--compare", metavar="NAME", nargs="+", help="costs and speeds of these "
                          "schemes, or files, side by side")  # fmt: skip
-    schemes.set_defaults(run=_schemes)
+    schemes.set_defaults(run=schemes_command)
 
     plan = commands.add_parser(
         "plan", help="show what would run for a shape, and why", usage="%(prog)s [options] M N K"
@@ -208,104 +209,6 @@ def _registered(text: str) -> str:
     scheme, name = falcon.schemes.load(text), re.sub(r"[@()\[\]]", "_", Path(text).name)
     falcon.schemes.register(scheme.renamed(name, f"file {text}; {scheme.source}"), overwrite=True)
     return name
-
-
-def _schemes(options: argparse.Namespace) -> int:
-    if options.show is not None:
-        name = options.show
-        for scheme in _scheme_files(name):
-            print(f"{str(scheme).split(chr(10) * 2, 1)[0]}\n\n{scheme.to_formulas()}")
-            naive, reduced = scheme.additions
-            if reduced < naive:
-                print(f"\nwith shared sums, {reduced} additions:\n")
-                print(scheme.to_formulas(shared=True))
-        return 0
-    if options.verify:
-        from falcon.bench.schemes import verify_files
-
-        return verify_files(options.verify)
-    if options.size < 1:
-        raise ValueError("--size must be at least 1")
-    if options.compare:
-        named = [y for x in options.compare for y in _scheme_files(x)]
-        _print_speeds(named, options)
-        return 0
-    found = [falcon.schemes.get(name) for name in falcon.schemes.names()]
-    if options.format is not None:
-        return _schemes_of_format(found, options)
-    if options.measure:
-        raise ValueError("--measure goes with --compare, or a format such as 3x4x4")
-    _print_schemes(found, {})
-    return 0
-
-
-def _schemes_of_format(found: list[falcon.Scheme], options: argparse.Namespace) -> int:
-    """Print the costs and speeds of a format's schemes, and what "auto" chooses."""
-    wanted = _format(options.format)
-    found = [
-        falcon.schemes.permuted(x, *wanted) for x in found if sorted(x.format) == sorted(wanted)
-    ]
-    best = falcon.schemes.best(*wanted)
-    if all(best != x for x in found):
-        found.append(best)
-    chosen, label = _print_speeds(found, options)
-    of_these = f"of these it would take {label}" if label else "it considers none of these"
-    print(f'"auto" takes {chosen} there; {of_these}')
-    return 0
-
-
-def _scheme_files(name: str) -> list[falcon.Scheme]:
-    """Return the scheme of a name, or those in a file."""
-    is_file = name.lower().endswith(SUFFIXES)
-    return falcon.schemes.load_all(name) if is_file else [falcon.schemes.get(name)]
-
-
-def _print_speeds(found: list[falcon.Scheme], options: argparse.Namespace) -> tuple:
-    """Print costs and speeds; return what "auto" chooses, and what it takes of these."""
-    from falcon.bench.schemes import speeds
-
-    shape, told, *chosen = speeds(found, options.size, 5 if options.measure else 0)
-    _print_schemes(found, {"speed": told})
-    how = "measured" if options.measure else "predicted; --measure measures it"
-    print(f"\nspeed: the time of falcon's classical algorithm over the scheme's, "
-          f"{shape.M} x {shape.N} x {shape.K} float32 ({how})")  # fmt: skip
-    return tuple(chosen)
-
-
-def _order(x: falcon.Scheme) -> tuple:
-    return sorted(x.format), x.rank, sum(x.nnz)
-
-
-def _print_schemes(found: list[falcon.Scheme], more: dict[str, list[str]]) -> None:
-    """Print a table of schemes; `more` holds additional columns."""
-    rows = [("name", "format", "rank", "bound", "nnz U+V+W", "additions", "shared", "RMS growth",
-             "e_max", *more, "source")]  # fmt: skip
-    added = list(zip(*more.values(), strict=True)) if more else [()] * len(found)
-    for x, cells in sorted(zip(found, added, strict=True), key=lambda pair: _order(pair[0])):
-        rows.append(
-            (
-                x.name,
-                "<{},{},{}>".format(*x.format),
-                str(x.rank),
-                f"{x.speedup_bound:.3f}",
-                "+".join(map(str, x.nnz)),
-                str(x.additions.naive),
-                str(x.additions.reduced),
-                f"{x.rms_growth:.2f}",
-                str(x.e_max),
-                *cells,
-                x.source.split(",")[0].split(";")[0],
-            )
-        )
-    print(format_table(rows, left=2))
-
-
-def _format(text: str) -> tuple[int, int, int]:
-    match = re.fullmatch(r"(\d{1,4})[x,](\d{1,4})[x,](\d{1,4})", text.lower(), re.ASCII)
-    if not match:
-        hint = f"; --show {text} prints that scheme" if text in falcon.schemes.names() else ""
-        raise ValueError(f'format {text!r}: expected three sizes such as "3x4x4"{hint}')
-    return int(match[1]), int(match[2]), int(match[3])
 
 
 def _plan(options: argparse.Namespace) -> int:

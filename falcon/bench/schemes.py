@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import falcon
+from falcon import schemes
 from falcon._core.plan import Candidate
 from falcon._core.text import format_table
 from falcon._front.planner import predicted, preferred
 from falcon._front.tune import compare
 from falcon.schemes import Scheme
-from falcon.schemes.loaders import FORMULAS, head_of, text_of
+from falcon.schemes.loaders import FORMULAS, SUFFIXES, head_of, text_of
 
 from .workloads import Shape
 
@@ -24,7 +27,7 @@ def shape_of(scheme: Scheme, size: int) -> Shape:
 
 
 def speeds(
-    schemes: Sequence[Scheme], size: int, rounds: int = 0
+    some: Sequence[Scheme], size: int, rounds: int = 0
 ) -> tuple[Shape, list[str], str, str | None]:
     """Predict the speeds of schemes in float32, or measure them in `rounds`.
 
@@ -32,9 +35,9 @@ def speeds(
     falcon's classical path over each scheme's; what "auto" chooses among all schemes, and the best
     of the first one's format, None if it considers none of them.
     """
-    alike = len({x.format for x in schemes}) == 1
-    shape = shape_of(schemes[0], size) if alike else Shape(size, size, size)
-    wanted: list[str | Scheme] = ["auto", "classical", *schemes]
+    alike = len({x.format for x in some}) == 1
+    shape = shape_of(some[0], size) if alike else Shape(size, size, size)
+    wanted: list[str | Scheme] = ["auto", "classical", *some]
     auto, *plans = (
         falcon.plan((shape.M, shape.K), (shape.K, shape.N), "float32", scheme=x) for x in wanted
     )
@@ -47,7 +50,7 @@ def speeds(
     candidates = [
         x
         for x in auto.candidates
-        if x.allowed and x.method.scheme and x.method.scheme.format == schemes[0].format
+        if x.allowed and x.method.scheme and x.method.scheme.format == some[0].format
     ]
     best = preferred(auto, candidates).method.label if candidates else None
     return shape, speeds, auto.method.label, best
@@ -56,7 +59,7 @@ def speeds(
 def verify_files(paths: list[str]) -> int:
     """Print what a file of schemes holds; of several files, or of formulas, a table."""
     if len(paths) == 1 and not paths[0].lower().endswith(FORMULAS):
-        for scheme in falcon.schemes.load_all(paths[0]):
+        for scheme in schemes.load_all(paths[0]):
             print(f"{scheme!r}: all Brent equations hold")
             print(str(scheme).split("\n\n", 1)[0])
         return 0
@@ -66,10 +69,8 @@ def verify_files(paths: list[str]) -> int:
         try:
             if path.lower().endswith(FORMULAS):
                 with suppress(falcon.SchemeError):  # other formats, or `load_all` says why
-                    whole = falcon.schemes.check(text_of(head_of(Path(path)), Path(path)))
-            right = (
-                falcon.schemes.load_all(path) if whole is None else [whole.scheme] if whole else []
-            )
+                    whole = schemes.check(text_of(head_of(Path(path)), Path(path)))
+            right = schemes.load_all(path) if whole is None else [whole.scheme] if whole else []
         except falcon.SchemeError as error:
             rows.append((Path(path).name, "", "", "", "", str(error)))
             wrong = True
@@ -86,3 +87,96 @@ def verify_files(paths: list[str]) -> int:
         ]  # fmt: skip
     print(format_table(rows, left=2))
     return 1 if wrong else 0
+
+
+def command(options: argparse.Namespace) -> int:
+    """Run `schemes`: print, verify or compare schemes."""
+    if options.show is not None:
+        name = options.show
+        for scheme in _held(name):
+            print(f"{str(scheme).split(chr(10) * 2, 1)[0]}\n\n{scheme.to_formulas()}")
+            naive, reduced = scheme.additions
+            if reduced < naive:
+                print(f"\nwith shared sums, {reduced} additions:\n")
+                print(scheme.to_formulas(shared=True))
+        return 0
+    if options.verify:
+        return verify_files(options.verify)
+    if options.size < 1:
+        raise ValueError("--size must be at least 1")
+    if options.compare:
+        named = [y for x in options.compare for y in _held(x)]
+        _print_speeds(named, options)
+        return 0
+    found = [schemes.get(name) for name in schemes.names()]
+    if options.format is not None:
+        return _schemes_of_format(found, options)
+    if options.measure:
+        raise ValueError("--measure goes with --compare, or a format such as 3x4x4")
+    _print_schemes(found, {})
+    return 0
+
+
+def _schemes_of_format(found: list[Scheme], options: argparse.Namespace) -> int:
+    """Print the costs and speeds of a format's schemes, and what "auto" chooses."""
+    wanted = _format(options.format)
+    found = [schemes.permuted(x, *wanted) for x in found if sorted(x.format) == sorted(wanted)]
+    best = schemes.best(*wanted)
+    if all(best != x for x in found):
+        found.append(best)
+    chosen, label = _print_speeds(found, options)
+    of_these = f"of these it would take {label}" if label else "it considers none of these"
+    print(f'"auto" takes {chosen} there; {of_these}')
+    return 0
+
+
+def _held(name: str) -> list[Scheme]:
+    """Return the scheme of a name, or those in a file."""
+    is_file = name.lower().endswith(SUFFIXES)
+    return schemes.load_all(name) if is_file else [schemes.get(name)]
+
+
+def _print_speeds(found: list[Scheme], options: argparse.Namespace) -> tuple:
+    """Print costs and speeds; return what "auto" chooses, and what it takes of these."""
+    shape, told, *chosen = speeds(found, options.size, 5 if options.measure else 0)
+    _print_schemes(found, {"speed": told})
+    how = "measured" if options.measure else "predicted; --measure measures it"
+    print(f"\nspeed: the time of falcon's classical algorithm over the scheme's, "
+          f"{shape.M} x {shape.N} x {shape.K} float32 ({how})")  # fmt: skip
+    return tuple(chosen)
+
+
+def _order(x: Scheme) -> tuple:
+    return sorted(x.format), x.rank, sum(x.nnz)
+
+
+def _print_schemes(found: list[Scheme], more: dict[str, list[str]]) -> None:
+    """Print a table of schemes; `more` holds additional columns."""
+    rows = [("name", "format", "rank", "bound", "nnz U+V+W", "additions", "shared", "RMS growth",
+             "e_max", *more, "source")]  # fmt: skip
+    added = list(zip(*more.values(), strict=True)) if more else [()] * len(found)
+    for x, cells in sorted(zip(found, added, strict=True), key=lambda pair: _order(pair[0])):
+        rows.append(
+            (
+                x.name,
+                "<{},{},{}>".format(*x.format),
+                str(x.rank),
+                f"{x.speedup_bound:.3f}",
+                "+".join(map(str, x.nnz)),
+                str(x.additions.naive),
+                str(x.additions.reduced),
+                f"{x.rms_growth:.2f}",
+                str(x.e_max),
+                *cells,
+                x.source.split(",")[0].split(";")[0],
+            )
+        )
+    print(format_table(rows, left=2))
+
+
+def _format(text: str) -> tuple[int, int, int]:
+    match = re.fullmatch(r"(\d{1,4})[x,](\d{1,4})[x,](\d{1,4})", text.lower(), re.ASCII)
+    if not match:
+        hint = f"; --show {text} prints that scheme" if text in schemes.names() else ""
+        raise ValueError(f'format {text!r}: expected three sizes such as "3x4x4"{hint}')
+    return int(match[1]), int(match[2]), int(match[3])

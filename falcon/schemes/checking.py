@@ -143,11 +143,12 @@ def check(U: Any, V: Any = None, W: Any = None) -> Check:
     (rank, m, k), n = factors[0].shape, factors[1].shape[2]
     wrong = brent.violations(*factors)
     violations, multiple = tuple(wrong), wrong.multiple if wrong else None
+    near: list[_Near] = []
     if multiple is not None:
         scaled = Scheme(factors[0], factors[1] / multiple, factors[2], "the same, scaled")
         near = [(scaled, (of_multiple(multiple),))]
-    else:
-        near = _nearest(factors) if violations else []
+    elif violations:
+        near = _nearest(factors)
     nearest, differences = near[0] if near else (None, ())
     size = (m * k * n) ** 2
     others = tuple(near[1:])
