@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, partial, reduce
-from html import escape
 from math import prod, sqrt
 from operator import matmul
 from os import PathLike
@@ -21,13 +20,10 @@ from . import brent, metrics
 from ._checks import SchemeError, as_matrices, check_facts, prove, replayed
 from .additions import Additions, SharedSums, naive_additions, share
 from .drawing import draw
-from .formulas import formulas, latex
+from .formulas import formulas, html, latex, printed
 from .nesting import IndivisibleError, kronecker, nested_sums
 from .reading import coefficients
 from .writing import to_json
-
-# Lines of formulas that are printed at most; the best scheme of <6,6,6> has 189.
-_LINES = 40
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -334,22 +330,8 @@ class Scheme:
         """Format and products, as printed: "2,2,2;7"."""
         return f"{self.m},{self.k},{self.n};{self.rank}"
 
-    @property
-    def _head(self) -> str:
-        nonzeros, (naive, reduced) = "+".join(map(str, self.nnz)), self.additions
-        return (
-            f"{self.name} <{self._signature}>: speed-up bound {self.speedup_bound:.3f}, non-zeros "
-            f"{nonzeros}, additions {naive} (shared: {reduced}), RMS growth "
-            f"{self.rms_growth:.2f}, e_max {self.e_max}"
-        )
-
     def __str__(self) -> str:
-        source = f"\nsource: {self.source}" if self.source else ""
-        lines = self.to_formulas().splitlines()
-        more = len(lines) - _LINES
-        rest = [f"... and {more} more lines: to_formulas() has all of them"] if more > 1 else []
-        shown = "\n".join([*lines[:_LINES], *rest] if rest else lines)
-        return f"{self._head}{source}\n\n{shown}"
+        return printed(self)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the scheme as falcon JSON, which `falcon.schemes.load` reads and verifies.
@@ -388,12 +370,6 @@ class Scheme:
         ----------
         shared : bool
             With the sums that `additions.reduced` counts: s of A, t of B, u of the products h.
-
-        Examples
-        --------
-        >>> import falcon
-        >>> print(falcon.schemes.get("strassen").to_formulas().splitlines()[0])
-        h1 = (a11 + a22)(b11 + b22)
         """
         return formulas(self, shared=shared)
 
@@ -415,8 +391,7 @@ class Scheme:
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows, with formulas up to a hundred products."""
-        formula = f"$$\n{self.to_latex()}\n$$" if self.rank <= 100 else ""
-        return f"<p>{escape(self._head)}</p>\n{formula}"
+        return html(self)
 
 
 def _recomposed(outer: Scheme, inner: Scheme, name: str, source: str, *facts: Any) -> Scheme:

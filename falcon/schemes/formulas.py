@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,34 @@ from .additions import SharedSums
 Variable = tuple[str, str]  # letter and index: ("a", "21")
 Sum = list[tuple[Variable, Any]]  # variables and their coefficients
 Equation = tuple[Variable, tuple[Sum, ...]]  # a variable is a sum, or a product of two sums
+# Lines of formulas that are printed at most; the best scheme of <6,6,6> has 189.
+_LINES = 40
 Listing = Iterable[list[Equation]]  # blocks of equations
+
+
+def head(scheme: Any) -> str:
+    """Return the line that names a `Scheme` and what it costs."""
+    nonzeros, (naive, reduced) = "+".join(map(str, scheme.nnz)), scheme.additions
+    return (
+        f"{scheme.name} <{scheme._signature}>: speed-up bound {scheme.speedup_bound:.3f}, "
+        f"non-zeros {nonzeros}, additions {naive} (shared: {reduced}), RMS growth "
+        f"{scheme.rms_growth:.2f}, e_max {scheme.e_max}"
+    )
+
+
+def printed(scheme: Any) -> str:
+    """Return the head, the source and the first formulas."""
+    source = f"\nsource: {scheme.source}" if scheme.source else ""
+    lines = formulas(scheme).splitlines()
+    if len(lines) > _LINES:
+        lines[_LINES:] = [f"... and {len(lines) - _LINES} more lines: to_formulas() has all"]
+    return "\n".join([f"{head(scheme)}{source}\n", *lines])
+
+
+def html(scheme: Any) -> str:
+    """Return the head, and the formulas of up to a hundred products."""
+    formula = f"$$\n{latex(scheme)}\n$$" if scheme.rank <= 100 else ""
+    return f"<p>{escape(head(scheme))}</p>\n{formula}"
 
 
 def formulas(scheme: Any, *, shared: bool = False) -> str:
