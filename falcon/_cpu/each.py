@@ -1,4 +1,4 @@
-"""Every kernel that runs here by itself, whatever the instruction set in use: for `falcon.check`."""
+"""Every kernel by itself, whatever the instruction set in use: for `falcon.check`."""
 
 from __future__ import annotations
 

@@ -130,8 +130,9 @@ def _rounded(trial: Trial, place: Place, row: DType, scheme: str) -> None:
     trial.near(
         _where(place, row, scheme),
         _values(place, row, partial(gemm, *operands, **options)),
-        lambda c: np.abs(difference(c, left, right))
-        / plan(*operands, **options).error_bound(left, right),
+        lambda c: (
+            np.abs(difference(c, left, right)) / plan(*operands, **options).error_bound(left, right)
+        ),
     )
 
 

@@ -23,7 +23,8 @@ _BLOCKS = 131, 103, 97
 _CLASSICAL = ((1, 1, 1), (3, 130, 67), (13, 17, 19), _BLOCKS, (37, 45, 1601))
 _BY_SCHEME = ((31, 33, 35), _BLOCKS)
 _ROUNDED = (67, 71, 601)
-_THREADED = (307, 411, 523)
+# More threads than these take products of more columns: a thread has at least 10^6 multiply-adds.
+_THREADED, _THREADS = (307, 411, 523), 64
 
 
 def of_isa(kernels: list[Kernel], trial: Trial) -> None:
@@ -38,15 +39,17 @@ def of_isa(kernels: list[Kernel], trial: Trial) -> None:
 def threads(kernels: list[Kernel], trial: Trial) -> None:
     """Multiply with 1, 2, all and more threads than CPUs: the bits are the same."""
     cpus = usable_cpus()
-    counts = sorted({2, cpus, cpus + 3})
+    counts = sorted({2, cpus, cpus + 3} - {1})
+    M, N, K = _THREADED
+    sizes = M, N * -(-counts[-1] // _THREADS), K
     trial.about = f"1, {', '.join(map(str, counts))}: the same bits"
     best = {x.operand: x for x in reversed(kernels)}
     for row in (FLOAT32, FLOAT64):
-        x, (a, b) = best[row], fractions(_THREADED, row)
+        x, (a, b) = best[row], fractions(sizes, row)
         for scheme in (None, get("strassen")):
             alone = x.product(a, b, scheme)
             for count in counts:
-                where = _where(x, _THREADED, scheme) | {"threads": f"{count} threads"}
+                where = _where(x, sizes, scheme) | {"threads": f"{count} threads"}
                 trial.same(where, partial(x.product, a, b, scheme, threads=count), alone)
 
 
@@ -95,9 +98,7 @@ def _whole(
     trial.same(where, call, expected)
 
 
-def _rounded(
-    trial: Trial, x: Kernel, sizes: tuple[int, int, int], scheme: Scheme | None
-) -> None:
+def _rounded(trial: Trial, x: Kernel, sizes: tuple[int, int, int], scheme: Scheme | None) -> None:
     """Multiply random numbers; compare with more precision."""
     row = x.operand
     a, b = fractions(sizes, row)
@@ -124,7 +125,7 @@ def _values(
 def _where(x: Kernel, sizes: tuple[int, int, int], scheme: Scheme | None) -> dict[str, str]:
     name = "classical" if scheme is None else scheme.name
     return {
-        "kernel": f"kernel {x.name}",
+        "kernel": x.name,
         "instruction set": x.isa,
         "type": str(x.operand),
         "sizes": sizes_of(sizes),

@@ -27,6 +27,7 @@ _USUAL_CACHE = 32 * 2**20
 # Shares of the free memory: of the operands with the result, and of a workspace.
 _OPERANDS, _WORKSPACE = 1 / 4, 1 / 8
 _LONGEST = 4.0  # seconds that a product may be predicted to take
+_LEAST = 300
 _ROWS, _STRIP = 32, 512  # rows and columns that are compared at a time
 
 
@@ -35,7 +36,7 @@ def large(trial: Trial) -> None:
     free = free_bytes()
     wanted = 1.5 * max(cache_bytes().get("l3", 0), _USUAL_CACHE)
     sizes = _sizes(min(wanted, _OPERANDS * free))
-    while _seconds(sizes) > _LONGEST and sizes[2] > 500:
+    while _seconds(sizes) > _LONGEST and sizes[2] > _LEAST:
         sizes = *sizes[:2], sizes[2] // 2
     M, N, K = sizes
     nbytes = 4 * (M * K + K * N + M * N)
@@ -60,7 +61,7 @@ def large(trial: Trial) -> None:
 
 def _sizes(nbytes: float) -> tuple[int, int, int]:
     """Return odd sizes, K about half as long as M and N, of so many bytes of float32."""
-    n = int(sqrt(nbytes / 8))
+    n = max(int(sqrt(nbytes / 8)), _LEAST)
     return n // 2 * 2 + 3, n // 2 * 2 - 1, n // 4 * 2 + 1
 
 

@@ -28,7 +28,8 @@ _LEAST_NAME = 3
 
 def machine() -> dict[str, Any]:
     """Return what `show_config` tells, the caches, and the rates by which plans are made."""
-    every, found = available_backends(), {}
+    every = available_backends()
+    found: dict[str, Any] = {}
     for row in (FLOAT32, FLOAT64):
         problem = Problem.of((2048,) * 3, row, settings())
         found |= {f"{x.name} {row.name}": asdict(rates(x, problem, every)) for x in every}

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .speeds import Speed
     from .trial import Failure
 
-# Failures that the tables show; `to_dict` has all.
+# Kernels (or backends) and types whose failures the tables show; `to_dict` has all.
 _SHOWN = 12
 _WIDTH = 100
 
@@ -109,10 +109,7 @@ class CheckResult:
     def __str__(self) -> str:
         parts = [_head(self.machine), self._steps()]
         if self.failures:
-            shown = [str(x) for x in self.failures[:_SHOWN]]
-            left = len(self.failures) - len(shown)
-            more = [f"... and {left} more"] if left > 0 else []
-            parts.append("\n".join(["WRONG:", *shown, *more]))
+            parts.append(_wrong(self.failures))
         if self.speeds:
             parts.append(_speeds(self.speeds))
         parts.append(self._verdict())
@@ -126,29 +123,50 @@ class CheckResult:
     def _steps(self) -> str:
         rows = [("", "products", "error/bound", "s", "", "")]
         for x in self.rows:
-            worst = f"{x.worst:.3f}" if x.worst else "-"
+            worst = f"{x.worst:.2g}" if x.worst else "-"
             numbers = (str(x.products), worst) if x.products else ("-", "-")
-            rows.append((x.step, *numbers, f"{x.seconds:.1f}", x.state, _short(x.about)))
-        return format_table(rows)
+            rows.append((x.step, *numbers, f"{x.seconds:.1f}", x.state, x.about))
+        lines = format_table(rows).splitlines()
+        return "\n".join(x if len(x) <= _WIDTH else f"{x[: _WIDTH - 4]} ..." for x in lines)
 
 
-def _short(text: str) -> str:
-    """Cut a remark to what is left of a line."""
-    room = _WIDTH - 58
-    return text if len(text) <= room else f"{text[: room - 4]} ..."
+def _wrong(failures: tuple[Failure, ...]) -> str:
+    """Return the first failure of each kernel, or backend, and type, with their number."""
+    groups: dict[tuple, list[Failure]] = {}
+    for x in failures:
+        key = x.step, *(x.where.get(name) for name in ("kernel", "backend", "type"))
+        groups.setdefault(key, []).append(x)
+    lines = ["WRONG:"]
+    for first, *others in list(groups.values())[:_SHOWN]:
+        more = f" (and {len(others)} products more)" if others else ""
+        lines.append(f"{first}{more}")
+    if len(groups) > _SHOWN:
+        lines.append(f"... and {len(groups) - _SHOWN} kernels, backends or types more")
+    return "\n".join(lines)
 
 
 def _head(machine: dict[str, Any]) -> str:
+    cpus = machine["CPUs usable"]
     blas = machine["numpy kernels"].get("BLAS", "no BLAS")
     return (
         f"falcon {machine['falcon']} on {machine['CPU'] or 'an unknown CPU'}, "
-        f"{machine['CPUs usable']} CPUs\n"
+        f"{cpus} CPU{'s' if cpus > 1 else ''}\n"
         f"Python {machine['Python']}, NumPy {machine['libraries']['numpy']}, {blas}"
     )
 
 
 def _speeds(speeds: tuple[Speed, ...]) -> str:
-    rows = [("M x N x K", "type", "falcon ms", "NumPy ms", "speed-up", "predicted/measured", "")]
+    rows = [
+        (
+            "M x N x K",
+            "type",
+            "falcon ms",
+            "NumPy ms",
+            "speed-up",
+            "predicted/measured",
+            "falcon ran",
+        )
+    ]
     for x in speeds:
         sizes = " x ".join(map(str, x.sizes))
         pairs = (x.predicted, x.seconds), (x.numpy_predicted, x.numpy_seconds)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from falcon._backends import available_backends
 from falcon._core.dtypes import FLOAT32, FLOAT64, DType
 from falcon._core.timing import LEAST_PAIRS, REST_SECONDS, Estimate, Side, interleave
 from falcon._front.gemm import gemm
@@ -16,7 +15,6 @@ from falcon._front.plan import numpy_seconds, plan
 from falcon._front.planner import predicted
 
 from .large import free_bytes
-from .trial import sizes_of
 
 # Lengths of the cubes, the largest of which NumPy is predicted to multiply in `_LONGEST` seconds.
 _SIZES = 4096, 3072, 2048, 1536, 1024, 512

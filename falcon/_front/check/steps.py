@@ -45,7 +45,7 @@ class Check:
         self._failures: list[Failure] = []
         self._speeds: list[Speed] = []
         self.names = [x.name for x in self._steps]
-        self.names += [f"speed {' x '.join(map(str, sizes))} {row}" for row, sizes in self._products]
+        self.names += [f"speed of {sizes_of(sizes)} {row}" for row, sizes in self._products]
         self.done = 0
 
     def steps(self) -> Iterator[str]:

@@ -31,7 +31,7 @@ class Failure:
     what: str
 
     def __str__(self) -> str:
-        return ": ".join([self.step, ", ".join(self.where.values()), self.what])
+        return f"{self.step}: {', '.join(self.where.values())}\n    {self.what}"
 
 
 @dataclass(slots=True)
