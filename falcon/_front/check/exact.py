@@ -105,7 +105,7 @@ def beyond(ratios: np.ndarray) -> str:
     wrong = ~(ratios <= 1)
     if not wrong.any():
         return ""
-    ratios = np.nan_to_num(ratios, nan=np.inf)
+    ratios = np.where(np.isnan(ratios), np.inf, ratios)
     at = tuple(map(int, np.unravel_index(np.argmax(ratios), ratios.shape)))
     return (
         f"{np.count_nonzero(wrong)} of {wrong.size} entries have errors beyond the bound, the "

@@ -34,6 +34,8 @@ def machine() -> dict[str, Any]:
         problem = Problem.of((2048,) * 3, row, settings())
         found |= {f"{x.name} {row.name}": asdict(rates(x, problem, every)) for x in every}
     about = show_config("dict") or {}
+    for name, value in about["environment"].items():  # of paths, all of it: a space may be in it
+        about["environment"][name] = "<path>" if "/" in value or "\\" in value else value
     return {**about, "hardware": hardware(), "missing": missing(), "rates in numbers": found}
 
 

@@ -25,6 +25,7 @@ from .trial import Failure, Trial, sizes_of
 
 # Settings that say on what the process may run; all others are as by default while it is checked.
 _KEPT = "threads", "share_threads"
+_USUAL: Any = {name: x.default for name, x in FIELDS.items() if name not in _KEPT}
 
 
 class Step(NamedTuple):
@@ -40,7 +41,8 @@ class Check:
     def __init__(self, *, speeds: bool = True) -> None:
         self._start = time.monotonic()
         self._steps = list(_steps())
-        self._products = compared() if speeds else []
+        with config(**_USUAL):
+            self._products = compared() if speeds else []
         self._rows: list[Row] = []
         self._failures: list[Failure] = []
         self._speeds: list[Speed] = []
@@ -50,17 +52,16 @@ class Check:
 
     def steps(self) -> Iterator[str]:
         """Run all steps; yield the name of each before it runs."""
-        usual: Any = {name: x.default for name, x in FIELDS.items() if name not in _KEPT}
         names = iter(self.names)
         try:
             for step in self._steps:
                 yield next(names)
-                with config(**usual):
+                with config(**_USUAL):
                     self._run(step)
                 self.done += 1
             for row, sizes in self._products:
                 yield next(names)
-                with config(**usual):
+                with config(**_USUAL):
                     self._measure(row, sizes)
                 self.done += 1
         finally:
@@ -79,7 +80,7 @@ class Check:
         except MemoryError:
             trial.skip("not enough memory")
         except Exception as error:  # the other steps may still tell more
-            trial.fail({}, error)
+            trial.fail({"step": "the step itself"}, error)
         about = trial.products, trial.worst, len(trial.failures), trial.is_skipped
         self._rows.append(Row(trial.step, trial.about, *about, time.monotonic() - start))
         self._failures += trial.failures

@@ -31,7 +31,8 @@ class Failure:
     what: str
 
     def __str__(self) -> str:
-        return f"{self.step}: {', '.join(self.where.values())}\n    {self.what}"
+        where = ", ".join(self.where.values())
+        return f"{self.step}: {where}\n    {self.what}"
 
 
 @dataclass(slots=True)
@@ -55,20 +56,24 @@ class Trial:
         """Compare a product with what it is exactly; NaN equals NaN."""
         c = self._called(where, call)
         if c is not None:
-            self._note(where, unlike(c, expected))
+            self.note(where, unlike(c, expected))
 
     def near(
         self,
         where: dict[str, str],
         call: Callable[[], np.ndarray],
         ratios_of: Callable[[np.ndarray], np.ndarray],
-    ) -> None:
-        """Compare a product's errors with their bounds: `ratios_of` it are at most 1."""
+    ) -> np.ndarray | None:
+        """Compare a product's errors with their bounds: `ratios_of` it are at most 1.
+
+        Returns the product; None if the call raised.
+        """
         c = self._called(where, call)
         if c is not None:
             ratios = ratios_of(c)
-            self.worst = max(self.worst, float(np.nan_to_num(ratios, nan=np.inf).max(initial=0)))
-            self._note(where, beyond(ratios))
+            self.worst = max(self.worst, float(np.fmax(ratios, 0).max(initial=0)))
+            self.note(where, beyond(ratios))
+        return c
 
     def _called(self, where: dict[str, str], call: Callable[[], Any]) -> Any:
         self.products += 1
@@ -80,9 +85,10 @@ class Trial:
 
     def fail(self, where: dict[str, str], error: Exception) -> None:
         """Note an error that was raised."""
-        self._note(where, f"raised {type(error).__name__}: {error}")
+        self.note(where, f"raised {type(error).__name__}: {error}")
 
-    def _note(self, where: dict[str, str], what: str) -> None:
+    def note(self, where: dict[str, str], what: str) -> None:
+        """Add a failure, unless `what` is empty."""
         if what:
             self.failures.append(Failure(self.step, where, what))
 
