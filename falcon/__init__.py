@@ -18,6 +18,7 @@ from ._core.config import config, set_config
 from ._core.packed import PackedOperand
 from ._core.plan import Plan
 from ._front.accelerate import Profile, accelerate, profile
+from ._front.check import CheckResult, check
 from ._front.contract import dot, einsum, multi_dot, tensordot
 from ._front.freivalds import Verification, VerificationError
 from ._front.gemm import gemm
@@ -35,6 +36,7 @@ from .decision import MachineProfile
 from .schemes import Scheme, SchemeError
 
 __all__ = [
+    "CheckResult",
     "MachineProfile",
     "PackedOperand",
     "Plan",
@@ -45,6 +47,7 @@ __all__ = [
     "VerificationError",
     "__version__",
     "accelerate",
+    "check",
     "config",
     "dot",
     "einsum",

@@ -1,4 +1,4 @@
-"""The command line: ``python -m falcon info | schemes | plan | tune | bench | ...``."""
+"""The command line: ``python -m falcon info | check | schemes | plan | tune | bench | ...``."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from falcon._backends import available_backends
 from falcon._core.dtypes import FLOAT32, FLOAT64, of
 from falcon._core.options import FIELDS, PLANNING, TUNING, parsed
 from falcon._core.text import format_table
+from falcon._front.check.command import add_check
 from falcon.bench import command
 from falcon.bench.schemes import command as schemes_command
 from falcon.bench.workloads import model_shapes, parse_shape, parse_shapes
@@ -71,6 +72,8 @@ def _parser() -> argparse.ArgumentParser:
     info = commands.add_parser("info", help="show the machine, the libraries, what is missing")
     info.add_argument("--json", action="store_true", help="print JSON")
     info.set_defaults(run=_info)
+
+    add_check(commands)
 
     schemes = commands.add_parser("schemes", help="list, print or verify schemes")
     schemes.add_argument("format", nargs="?", help='only this format <m,k,n>, with speeds: "3x4x4"')

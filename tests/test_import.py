@@ -29,7 +29,7 @@ LATER = (
     *("falcon.bench", "falcon.discover", "falcon.__main__", "falcon._front.adapters.device"),
     *("falcon.dask", "falcon.torch"),
     *("falcon.decision.explain", "falcon._gpu.driver", "falcon._gpu.backend", "falcon._gpu.rates"),
-    "falcon._cpu.peak",
+    *("falcon._cpu.peak", "falcon._cpu.each", "falcon._front.check.steps"),
 )
 SLOW = ("importlib.metadata", "subprocess", "multiprocessing", "asyncio", "argparse", "unittest")
 PROBE = """

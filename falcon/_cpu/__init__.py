@@ -8,6 +8,7 @@
     operands.py   arrays as the engine takes them; triangles and mirror images of C
     norms.py      norms of operands before a scheme of "auto" runs
     rounding.py   sums of elements in panels: where they are exact, the error of rounding them
+    each.py       every kernel by itself, for falcon.check
     measure.py, peak.py   how fast kernels and stages are
     programs.py   Scheme -> the engine's operations and steps
     pool.py       workspaces that are kept between calls

@@ -10,6 +10,7 @@
     warm.py      warm_up
     adapters/    array libraries: the one door for arrays of a call
     accelerate/  NumPy's own products on falcon
+    check/       the self-test
     subscripts.py  labels of axes of einsum, the order of its pairs, axes of tensordot
     pairs.py     a pair of arrays with labelled axes, as one product
     roofline.py  a plan's picture

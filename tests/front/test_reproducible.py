@@ -111,3 +111,41 @@ def test_processes_agree_with_one_instruction_set(tmp_path):
                               text=True, check=True)  # fmt: skip
         found.add(done.stdout)
     assert len(found) == 1 and found != {""}
+
+
+# Numbers by integer arithmetic, which no version of NumPy changes.
+ACROSS = """
+import hashlib, numpy as np, falcon
+def made(rows, columns, seed):
+    x = np.arange(rows * columns, dtype=np.uint64) + np.uint64(seed)
+    x *= np.uint64(6364136223846793005)
+    x ^= x >> np.uint64(33)
+    x *= np.uint64(0xFF51AFD7ED558CCD)
+    x ^= x >> np.uint64(33)
+    return ((x >> np.uint64(11)).astype(float) * 2.0**-52 - 1).reshape(rows, columns)
+for kind in ("float32", "float64"):
+    found = hashlib.sha256()
+    for M, N, K in ((1, 700, 300), (3, 700, 300), (90, 90, 90), (701, 703, 699)):
+        a, b = made(M, K, 1).astype(kind), made(K, N, 2).astype(kind)
+        found.update(falcon.matmul(a, b, scheme="classical").tobytes())
+    for scheme in ("strassen", "3x4x4:38", "strassen@winograd"):
+        found.update(falcon.gemm(a, b, scheme=scheme).tobytes())
+    print(kind, found.hexdigest()[:20])
+"""
+# Of kernels for AVX2. They change with the order of sums: say so in the changelog.
+DIGESTS = """\
+float32 b834b8ce0ca72046f4ea
+float64 ca41a0fb72f2710f0b57
+"""
+
+
+def test_bits_are_those_of_every_processor_with_avx2():
+    """As docs/reliability.md promises: whatever the caches, the memory, the BLAS and the CPUs."""
+    from falcon._cpu import _core
+
+    if "avx2" not in _core.supported_isas():
+        pytest.skip("this machine or build has no AVX2")
+    made = {**os.environ, "FALCON_ISA": "avx2", "FALCON_REPRODUCIBLE": "1"}
+    done = subprocess.run([sys.executable, "-c", ACROSS], env=made, capture_output=True, text=True,
+                          check=True)  # fmt: skip
+    assert done.stdout == DIGESTS

@@ -1,0 +1,390 @@
+"""`falcon.check`: what it finds, what it says, and what its record does not say."""
+
+import ctypes
+import getpass
+import importlib.util
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import falcon
+from falcon.__main__ import main
+from falcon._backends import available_backends
+from falcon._core.dtypes import BFLOAT16, FLOAT32, FLOAT64, of
+from falcon._cpu.each import kernels
+from falcon._front.check import calls, exact, large, record, speeds
+from falcon._front.check.trial import Trial
+
+PACKAGE = Path(falcon.__file__).parent
+HAS_CORE = any(x.name == "cpu" for x in available_backends())
+needs_core = pytest.mark.skipif(not HAS_CORE, reason="needs the compiled extension")
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Products that tell nothing of speed."""
+    monkeypatch.setattr(large, "free_bytes", lambda: 2**23)
+    monkeypatch.setattr(speeds, "_SIZES", (64,))
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+
+
+# --- what it finds --------------------------------------------------------------------------
+
+
+def test_this_machine(small, capsys):
+    names = []
+    with falcon.config(backend="numpy", scheme="classical", workspace_limit=2**20):
+        found = falcon.check(tick=names.append)
+    assert found.ok and found.failures == (), str(found)
+    assert capsys.readouterr().out == ""
+    rows = {x.step: x for x in found.rows}
+    assert list(rows) == names[:-3]
+    expected = {"backend cpu", "backend numpy", "backend gpu", "NaN and Inf", "batches", "packed B"}
+    assert expected | {"large product"} < set(rows)
+    assert found.products == sum(x.products for x in found.rows) > 100
+    assert all(0 <= x.worst < 1 for x in found.rows)
+    assert rows["backend numpy"].worst > 0
+    assert len(found.speeds) == 3
+    for x in found.speeds:
+        assert x.seconds > 0 and x.numpy_seconds > 0 and x.ratio.count >= 1
+    text = str(found)
+    assert max(map(len, text.splitlines())) <= 100
+    assert f"all {found.products} products are right" in text
+    assert falcon.show_config("dict")["settings"]["backend"] == "auto"
+
+
+@needs_core
+def test_every_kernel_of_every_instruction_set():
+    """All that the engine names; every one finds its way into a step."""
+    from falcon._cpu import _core
+
+    known = {
+        (info["name"], info["isa"])
+        for isa in _core.supported_isas()
+        for engine in set(_core.DTYPES) - {"f32x6", "f32x3"}  # of tiles alone
+        for info in [_core.kernel_info(engine, isa)]
+        if info["isa"] == isa
+    }
+    assert {(x.name, x.isa) for x in kernels()} >= known
+    assert {str(x.operand) for x in kernels() if x.isa == "generic"} >= {
+        *("float32", "float64", "float16", "bfloat16", "complex64", "complex128"),
+        *("int8", "int16", "int32", "int64", "uint8", "int64 by float64", "uint8 x int8"),
+    }
+
+
+def test_settings_do_not_matter(small):
+    with falcon.config(reproducible=True, max_growth=1.0, check="verify"):
+        assert falcon.check(speeds=False).ok
+
+
+# --- operands and comparisons ---------------------------------------------------------------
+
+
+def test_whole_numbers():
+    a, b, product = exact.whole((5, 7, 9), of("int8"))
+    assert a.min() < -100 and b.max() > 100  # all that the type holds
+    np.testing.assert_array_equal(product, a.astype(int) @ b.astype(int))
+    a, b, product = exact.whole((5, 7, 9), FLOAT32)
+    np.testing.assert_array_equal(product, a.astype(float) @ b)
+    a, b, product = exact.whole((5, 7, 9), of("uint64"))
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(exact.held(product, of("uint64")), a @ b)
+
+
+def test_bfloat16_by_bits():
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    x = np.random.default_rng(0).standard_normal(1000) * 1e3
+    x[:4] = 1 + 2**-8, 1 + 3 * 2**-8, np.inf, 0
+    bits = exact.held(x, BFLOAT16)
+    expected = x.astype(np.float32).astype(ml_dtypes.bfloat16)
+    np.testing.assert_array_equal(bits, expected.view(np.uint16))
+    np.testing.assert_array_equal(exact.wide(bits, BFLOAT16), expected.astype(float))
+
+
+def test_differences_are_finer_than_float64():
+    """The exact product by Python's integers."""
+    a, b = exact.fractions((6, 5, 300), FLOAT64)
+    whole = [np.vectorize(lambda v: int(v * 2.0**80), otypes=[object])(x) for x in (a, b)]
+    product = whole[0] @ whole[1]
+    c = a @ b
+    lost = np.vectorize(lambda v: int(v * 2.0**160), otypes=[object])(c) - product
+    found = exact.difference(c, a, b)
+    np.testing.assert_allclose(found, (lost / 2**160).astype(float), atol=2**-53 * 2**-12)
+    assert np.abs(found).max() > 2**-53
+
+
+def test_what_differs_is_told():
+    x = np.array([[1.0, np.nan], [np.inf, 3.0]])
+    assert exact.unlike(x, x.copy()) == ""
+    assert "1 of 4 entries differ, the first at [1, 1]: 3.0, not 4.0" in exact.unlike(
+        x, np.array([[1.0, np.nan], [np.inf, 4.0]])
+    )
+    assert exact.unlike(x, np.ones((2, 2))).startswith("3 of 4")
+    assert "its shape is (2, 2), not (2, 3)" in exact.unlike(x, np.ones((2, 3)))
+    assert exact.beyond(np.array([0.2, 1.0])) == ""
+    assert "1 of 2" in exact.beyond(np.array([0.2, 1.5]))
+    assert "at [1]: 1.5 times" in exact.beyond(np.array([0.2, 1.5]))
+    assert "inf times" in exact.beyond(np.array([np.nan, 1.5]))
+
+
+# --- faults on purpose ----------------------------------------------------------------------
+
+BROKEN = """
+#include "kernels/kernel.h"
+extern const falcon_kernel falcon_kernel_generic_f32;
+static falcon_kernel kernel;
+static void write(const void *ct, const void *h, double coef, falcon_scalar alpha,
+                  falcon_scalar beta, void *c, ptrdiff_t rs, ptrdiff_t cs, ptrdiff_t rows,
+                  ptrdiff_t cols, int stream, void *watch) {
+    falcon_kernel_generic_f32.write[0](ct, h, coef, alpha, beta, c, rs, cs, rows, cols, stream,
+                                       watch);
+    if (rows == 3)  /* at an edge */
+        ((float *)c)[2 * rs] += 2;
+}
+const falcon_kernel *broken(void) {
+    kernel = falcon_kernel_generic_f32;
+    kernel.write[0] = write;
+    kernel.transposed = &kernel;
+    return &kernel;
+}
+"""
+
+
+def compiled(folder):
+    """A shared library that holds a kernel with a fault."""
+    spec = importlib.util.spec_from_file_location("falcon_sources", PACKAGE / "_cpu/sources.py")
+    table = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = table
+    spec.loader.exec_module(table)
+    from falcon._core.dtypes import ENGINE_NAMES
+
+    compiler = shutil.which(os.environ.get("CC", "gcc"))
+    if compiler is None or not (PACKAGE / "_cpu/src").exists():
+        pytest.skip("no C compiler, or no C sources")
+    (folder / table.TABLES).write_text(table.tables(ENGINE_NAMES, table.isas_for()))
+    (folder / "broken.c").write_text(BROKEN)
+    command = [compiler, "-O1", "-std=gnu11", "-fPIC", "-shared", "-I", PACKAGE / "_cpu/src", "-I",
+               folder, PACKAGE / "_cpu/src/kernels/generic.c", folder / "broken.c", "-lm", "-o",
+               folder / "broken.so"]  # fmt: skip
+    subprocess.run(command, check=True, timeout=300)
+    return ctypes.CDLL(str(folder / "broken.so"))
+
+
+@needs_core
+def test_a_broken_kernel_is_named(small, tmp_path, capsys):
+    from falcon._cpu import _core
+
+    library = compiled(tmp_path)
+    library.broken.restype = ctypes.c_size_t
+    _core.put_kernel("generic", "f32", library.broken())
+    try:
+        status = main(["check", "--no-speeds", "-o", str(tmp_path / "record.json")])
+    finally:
+        _core.put_kernel("generic", "f32", 0)
+    out, err = capsys.readouterr()
+    assert status == 1
+    assert re.search(r"^kernels generic .* FAILED ", out, re.M)
+    (said,) = [
+        x for x in out.splitlines() if x.startswith("kernels generic: ") and "complex" not in x
+    ]
+    assert "generic_f32_ukr_4x8, generic, float32, 7 x 33 @ 33 x " in said
+    assert re.search(r"entries differ, the first at \[6, 0\]: -?\d+\.0, not -?\d+\.0", out)
+    assert "products are wrong" in out and "record.json" in err
+    held = json.loads((tmp_path / "record.json").read_text())
+    assert held["ok"] is False
+    wrong = {(x["where"]["kernel"], x["where"]["type"]) for x in held["failures"]}
+    assert ("generic_f32_ukr_4x8", "float32") in wrong
+    assert {x for x, _ in wrong} == {"generic_f32_ukr_4x8"}
+    # a product that is rounded shows it by its bound
+    assert any("times the bound" in x["what"] for x in held["failures"])
+
+
+@needs_core
+def test_bits_that_depend_on_threads(monkeypatch):
+    from falcon._cpu.each import Kernel
+    from falcon._front.check.kernels import threads
+
+    product = Kernel.product
+
+    def careless(self, a, b, scheme=None, **how):
+        c = product(self, a, b, scheme, **how)
+        if how.get("threads") == 2:
+            c[5, 6] = np.nextafter(c[5, 6], 9)
+        return c
+
+    monkeypatch.setattr(Kernel, "product", careless)
+    trial = Trial("threads")
+    threads(kernels(), trial)
+    assert {x.where["threads"] for x in trial.failures} == {"2 threads"}
+    assert len(trial.failures) == 4
+    assert "1 of" in trial.failures[0].what and "[5, 6]" in trial.failures[0].what
+
+
+@pytest.mark.parametrize("fault", ["entry", "nan", "raises", "memory"])
+def test_calls_that_are_wrong(small, monkeypatch, fault):
+    gemm = calls.gemm
+
+    def wrong(*operands, **options):
+        c = gemm(*operands, **options)
+        if c.dtype == np.float64 and options.get("backend") == "numpy":
+            if fault == "raises":
+                raise RuntimeError("no such luck")
+            if fault == "memory":
+                raise MemoryError
+            c[np.isnan(c)] = 0
+            c[2, 2] *= 1 if fault == "nan" else 1 + 1e-12
+        return c
+
+    monkeypatch.setattr(calls, "gemm", wrong)
+    found = falcon.check(speeds=False)
+    assert not found.ok
+    steps = {x.step for x in found.failures}
+    assert {x.where["backend"] for x in found.failures} == {"backend numpy"}, str(found)
+    assert "NaN and Inf" in steps
+    assert ("backend numpy" in steps) is (fault != "nan")
+    assert {x.where["type"] for x in found.failures} == {"float64"}
+    if fault == "raises":
+        assert found.failures[0].what == "raised RuntimeError: no such luck"
+    assert "WRONG:" in str(found) and "FAILED" in repr(found)
+
+
+def test_a_large_product_that_is_wrong_in_a_row_that_is_not_compared(small, monkeypatch):
+    gemm = large.gemm
+
+    def wrong(*operands, **options):
+        c = gemm(*operands, **options)
+        c[7, 3] += 1  # of 32 rows in 1000
+        return c
+
+    monkeypatch.setattr(large, "gemm", wrong)
+    trial = Trial("large product")
+    large.large(trial)
+    assert len(trial.failures) == 2
+    assert trial.failures[0].what.startswith("Freivalds' test: wrong: ")
+    assert "c[7]" in trial.failures[0].what
+
+
+def test_a_step_without_memory_is_left_out(small, monkeypatch):
+    def full(trial):
+        raise MemoryError
+
+    monkeypatch.setattr("falcon._front.check.steps.large", full)
+    found = falcon.check(speeds=False)
+    (row,) = [x for x in found.rows if x.step == "large product"]
+    assert (row.state, row.about) == ("-", "not enough memory")
+    assert found.ok
+
+
+# --- the command ----------------------------------------------------------------------------
+
+
+def test_the_record_names_no_path_host_or_user(small, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(platform, "node", lambda: "tulip.example.org")
+    monkeypatch.setattr(getpass, "getuser", lambda: "ottilie")
+    monkeypatch.setenv("FALCON_PROFILE", str(tmp_path / "my profile.json"))
+    monkeypatch.setattr(
+        "falcon._cpu.backend.CpuBackend.describe",
+        lambda self: {"caches": "of ottilie on tulip in ~/.cache/x, C:\\Users\\ottilie\\x, 1/16"},
+    )
+    file = tmp_path / "record.json"
+    assert main(["check", "-o", str(file)]) == 0
+    text = file.read_text(encoding="utf-8")
+    for word in (
+        "tulip",
+        "ottilie",
+        str(PACKAGE),
+        str(Path.home()) + "/",
+        str(tmp_path),
+        "cache/x",
+    ):
+        assert word not in text, word
+    held = json.loads(text)
+    assert held["machine"]["environment"]["FALCON_PROFILE"] == "<path>"
+    assert held["machine"]["cpu kernels"]["caches"] == (
+        "of <name> on <name> in <path>, <path>, 1/16"
+    )
+    assert held["ok"] is True
+    assert held["machine"]["falcon"] == falcon.__version__
+    assert held["machine"]["libraries"]["numpy"] == np.__version__
+    assert held["machine"]["rates in numbers"]["numpy float64"]["multiply"] > 0
+    assert len(held["speeds"]) == 3 and held["speeds"][0]["ratio"]["median"] > 0
+    assert [x["step"] for x in held["steps"]][-1] == "large product"
+    assert "products are right" in capsys.readouterr().out
+
+
+def test_paths_are_found_in_texts():
+    folder = record._folders()[0]
+    told = record.anonymous({"a": [f"in {folder}/x y.so: no", "/usr/lib/x.so", 3], "b": "M/N 1/2"})
+    assert told == {"a": ["in <path> y.so: no", "<path>", 3], "b": "M/N 1/2"}
+
+
+def test_a_folder_that_does_not_exist_is_told_at_once(tmp_path, capsys):
+    assert main(["check", "-o", str(tmp_path / "none" / "record.json")]) == 2
+    assert "its folder does not exist" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_ctrl_c_says_what_was_done(tmp_path):
+    code = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from falcon.__main__ import main
+from falcon._front.check import calls
+calls.batches = lambda trial: os.kill(os.getpid(), signal.SIGINT)
+sys.exit(main(["check", "-o", "record.json"]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=300,
+        env={**os.environ, "PYTHONPATH": str(PACKAGE.parent)},
+    )  # fmt: skip
+    assert done.returncode == 130, done.stderr
+    assert re.search(r"stopped: \d+ of \d+ steps are done", done.stderr)
+    assert "NaN and Inf" in done.stdout and "packed B" not in done.stdout
+    assert not (tmp_path / "record.json").exists()
+
+
+LITTLE = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
+import falcon
+from falcon._front.check import large
+assert large.free_bytes() < 2**30
+found = falcon.check(speeds=False)
+print(found)
+sys.exit(not found.ok)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of the address space as on Linux")
+def test_a_gibibyte_of_memory():
+    done = subprocess.run(
+        [sys.executable, "-c", LITTLE], capture_output=True, text=True, timeout=300,
+        env={**os.environ, "PYTHONPATH": str(PACKAGE.parent), "OPENBLAS_NUM_THREADS": "2",
+             "FALCON_NUM_THREADS": "2"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "not enough memory" not in done.stdout
+
+
+def test_without_the_compiled_extension(small, monkeypatch):
+    """What the steps do where there are no kernels; .ci/without-compiler installs such a falcon."""
+    monkeypatch.setattr("falcon._front.check.steps.kernels", list)
+    monkeypatch.setattr("falcon._front.planner._plans", {})
+    reason = "the compiled extension is missing (a test); install a C compiler"
+    monkeypatch.setattr("falcon._front.check.steps.why_missing", lambda: reason)
+    monkeypatch.setattr("falcon._cpu.backend.CpuBackend.why_unavailable", lambda self: reason)
+    found = falcon.check(speeds=False)
+    assert found.ok, str(found)
+    assert [x.step for x in found.rows][:2] == ["kernels", "backend cpu"]
+    assert all(x.is_skipped and x.about == reason for x in found.rows[:2])
+    large_row = found.rows[-1]
+    assert large_row.products == 2 and found.products > 50
