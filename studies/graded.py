@@ -5,9 +5,9 @@
     --only TEXT        inputs whose name contains it
 
 NumPy, MKL, PyTorch and falcon ("auto", max_growth=1, strassen by name), each in a process of its
-own; those that are not installed are left out. It prints Markdown. "ok": what a classical product
-gives. Else what differs, or the largest error in units of u sqrt(K) norm(a_i) norm(b_j): that of a
-classical product is below 1, "auto" promises 1.5 times its growth. Zeros, NaN and Inf are looked for
+own; those that are not installed are left out. It prints Markdown: what differs from a classical
+product, and the largest error in units of u sqrt(K) norm(a_i) norm(b_j): that of a classical
+product is below 1, "auto" promises 1.5 times its growth. Zeros, NaN and Inf are looked for
 everywhere; some 40 rows are compared with a product in higher precision.
 """
 
@@ -277,8 +277,8 @@ def main():
     """Print a table for each type."""
     from falcon._core.options import as_variables
 
-    parser = argparse.ArgumentParser(description=__doc__, usage="studies/graded.py [options]",
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser = argparse.ArgumentParser(description=__doc__, usage="studies/graded.py [options]")
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--size", type=int, default=1536)
     parser.add_argument("--dtype", nargs="+", default=["float32", "float64"])
     parser.add_argument("--only", default="")

@@ -3,7 +3,6 @@
 For every scheme of the catalogue, as if "auto" had chosen it, and by name.
 """
 
-import sys
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
