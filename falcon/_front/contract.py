@@ -19,7 +19,7 @@ from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS
 
 from .adapters import enter
-from .fallback import einsum_operands, is_taken_over
+from .fallback import any_type, einsum_operands, is_taken_over
 from .matmul import matmul
 from .pairs import Pairs
 from .planner import requested
@@ -27,6 +27,7 @@ from .subscripts import as_text, axes_to_sum, is_view, planned
 
 # Of axes that `tensordot` sums over or keeps.
 _LABELS = "".join(map(chr, range(ord("A"), ord("A") + 256)))
+_CASTINGS = "no", "equiv", "safe", "same_kind", "unsafe"
 
 
 @takes_options(*KEYWORDS)
@@ -165,6 +166,8 @@ def einsum(
     named = {f"operand {i}": x for i, x in enumerate(given)}
     if order not in ("K", "C", "F", "A"):
         raise ValueError(f"einsum: order is {order!r}; expected 'K', 'C', 'F' or 'A'")
+    if casting not in _CASTINGS:
+        raise ValueError(f"einsum: casting is {casting!r}; expected one of {', '.join(_CASTINGS)}")
     adapter, *views, target = enter(**named, out=out)
     named = dict(zip(named, views, strict=True))
     chosen = requested("einsum", KEYWORDS, options, adapter.device)
@@ -174,6 +177,8 @@ def einsum(
         return np.einsum(text, *views, optimize=optimize, **how)
     target = None if out is None else adapter.target(target)
     if len(given) == 1 and out is None and is_view(text):  # whose elements stay as they are
+        if dtype is not None and adapter.device is None:
+            any_type(dtype)  # raises
         dtype, casting = None, "unsafe"
     arrays, common = einsum_operands(adapter, named, target, dtype, casting)
     if order != "K" and not isinstance(arrays[0], np.ndarray):

@@ -47,7 +47,7 @@ def numpy_product(adapter: Adapter, a: Any, b: Any, out: Any, dtype: Any, option
     _check_not_by_name(adapter, {"a": a, "b": b, "out": out}, options)
     given = {} if out is None else {"out": out}
     if dtype is not None:
-        given["dtype"] = _any_type(dtype)
+        given["dtype"] = any_type(dtype)
     with limited(threads_of(options)):
         return original.ufunc(a, b, **given)
 
@@ -93,7 +93,7 @@ def einsum_operands(
         refuse_packed(name, x)
     arrays = [to_array(name, x) for name, x in named.items()]
     known = [x.dtype for x in (*arrays, out) if x is not None]
-    wanted = native(np.result_type(*known) if dtype is None else _any_type(dtype))
+    wanted = native(np.result_type(*known) if dtype is None else any_type(dtype))
     for name, x in zip(named, arrays, strict=True):
         if not np.can_cast(x.dtype, wanted, casting):
             raise TypeError(f"{name} has dtype {x.dtype}; no cast to {wanted} ({casting})")
@@ -107,7 +107,7 @@ def einsum_operands(
     return arrays, None if all(x.dtype == wanted for x in arrays) else wanted
 
 
-def _any_type(dtype: Any) -> np.dtype:
+def any_type(dtype: Any) -> np.dtype:
     """Return a dtype of NumPy, ml_dtypes or torch."""
     try:
         return type_named(dtype).numpy

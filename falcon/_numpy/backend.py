@@ -22,7 +22,7 @@ from falcon._core.plan import Candidate, Method, Plan
 from falcon._core.policy import Policy, host_policy
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
-from falcon._core.scaling import Scaling
+from falcon._core.scaling import Scaling, choose_scaling
 from falcon.schemes import Scheme
 
 from .classical import classical, classical_workspace, copied_bytes, finish_bytes, store
@@ -129,8 +129,10 @@ class NumpyBackend:
         with limited(problem.threads), np.errstate(all="ignore"):
             has_stages = plan.scheme is not None and 0 not in (*shape, problem.K)
             if not (has_stages and multiply(plan, a, b, product, alpha)):
-                if plan.method.arithmetic is not None:
-                    by_splits(plan.method.arithmetic, a, right, product)
+                how = plan.method.arithmetic
+                # None: parts of such small numbers would hold too few of their bits.
+                if how and choose_scaling(plan, a, b, measure_norms, b"", 0) is not None:
+                    by_splits(how, a, right, product)
                 else:
                     fits = finish_bytes(problem) + copied_bytes(problem) <= plan.workspace
                     classical(problem, a, right, product, copy=fits)

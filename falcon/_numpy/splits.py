@@ -13,10 +13,10 @@ _UPPER = np.uint32(0xFFFF0000)
 
 
 def splits_bytes(problem: Problem, splits: int) -> int:
-    """Bytes of the splits, of what is left of an operand while it is split, and of a product."""
+    """Bytes of splits, of what is left of an operand while it is split, a product and norms."""
     sizes = problem.M * problem.K, problem.K * problem.N
     elements = splits * sum(sizes) + 2 * max(sizes) + problem.M * problem.N
-    return elements * problem.operand.itemsize
+    return elements * problem.operand.itemsize + 8 * (problem.M + problem.N)
 
 
 def by_splits(how: Arithmetic, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:

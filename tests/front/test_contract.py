@@ -248,6 +248,11 @@ def test_overlapping_out():
 def test_errors_of_einsum(call, message):
     with pytest.raises(ValueError, match=message):
         falcon.einsum(*call)
+    for call in ("", 0), ("ij->ji", np.ones((2, 3))), ("ij,jk", np.ones((2, 3)), np.ones((3, 2))):
+        with pytest.raises(ValueError, match="casting is 'blah'; expected one of no, equiv"):
+            falcon.einsum(*call, casting="blah")
+        with pytest.raises(TypeError, match="bad_type"):
+            falcon.einsum(*call, dtype="bad_type")
     with pytest.raises(ValueError, match="order is 'X'"):
         falcon.einsum("ii", np.ones((2, 2)), order="X")
     with pytest.raises(ValueError, match="optimize is 'X'"):

@@ -1,0 +1,259 @@
+"""Test suites that others wrote, with falcon in them: ``python studies/suites.py [SUITE ...]``.
+
+    --way W ...        plain accelerated lowered lcma (all four; "named" too)
+    --array-api DIR    a clone of data-apis/array-api-tests, with its submodules, for array-api
+    --only TEXT        instead of a suite's own selection (pytest's -k)
+    --seconds N        most for each run (900)
+    -o FILE            everything as JSON, also the names of tests that fail
+
+Each way runs in a process of its own. "plain" is the library as it stands; "accelerated" with
+`falcon.accelerate()` (or falcon's functions in place of NumPy's) at falcon's own thresholds.
+"lowered" hands falcon the smallest products, and takes its kernels for all that they can multiply;
+"lcma" takes Strassen's scheme for all floats, as "auto" would (norms are looked at first), "named"
+as scheme="strassen" does. Printed are the tests that passed, those that fail and do not so
+plainly, the products that were handed to falcon, and those that its kernels multiplied, by LCMAs.
+This file is also the plugin of pytest that counts them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import Counter
+from dataclasses import dataclass, replace
+from importlib import import_module
+from math import prod
+from pathlib import Path
+
+HERE = Path(__file__).parent
+WAYS = ["plain", "accelerated", "lowered", "lcma", "named"]
+# Without the tests of 2^30 elements and more.
+PRODUCTS = "(matmul or Matmul or MatMul or dot or Dot) and not huge"
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Tests of a library: arguments of pytest."""
+
+    package: str
+    tests: tuple[str, ...]
+    only: str = ""
+
+    @property
+    def arguments(self):
+        return ["--pyargs", *self.tests]
+
+
+CORE = "numpy._core.tests.test_"
+SUITES = {
+    "numpy-matmul": Suite("numpy", (CORE + "multiarray",), PRODUCTS),
+    "numpy-einsum": Suite("numpy", (CORE + "einsum",)),
+    "numpy-linalg": Suite("numpy", ("numpy.linalg", "numpy.matrixlib", CORE + "overrides")),
+    "array-api": Suite("numpy", ("array_api_tests/test_linalg.py",),
+                       "matmul or tensordot or vecdot"),
+    "opt_einsum": Suite("opt_einsum", ("opt_einsum",)),
+    "dask": Suite("dask", ("dask.array.tests.test_routines", "dask.array.tests.test_linalg"),
+                  "matmul or tensordot or dot"),
+    "scipy": Suite("scipy", ("scipy.linalg.tests.test_matfuncs", "scipy.linalg.tests.test_basic",
+                             "scipy.stats.tests.test_multivariate")),
+    "sklearn": Suite("sklearn", ("sklearn.decomposition.tests.test_pca",
+                                 "sklearn.linear_model.tests.test_base",
+                                 "sklearn.linear_model.tests.test_ridge",
+                                 "sklearn.gaussian_process", "sklearn.cross_decomposition")),
+    "statsmodels": Suite("statsmodels", ("statsmodels.regression",)),
+}  # fmt: skip
+
+
+# --- in the process of the tests ------------------------------------------------------------
+
+counts: Counter = Counter()
+_lock = threading.Lock()
+_outcomes: dict[str, str] = {}
+
+
+def _count(**more):
+    with _lock:
+        counts.update(more)
+
+
+def observe():
+    """Count what is handed to falcon, and what its kernels multiply."""
+    from falcon._cpu import _core
+    from falcon._front.accelerate import switch
+
+    product, gemm, gemm_batch = switch._product, _core.gemm, _core.gemm_batch
+
+    def handed(a, b, out):
+        answer = product(a, b, out)
+        _count(handed=int(answer is not NotImplemented))
+        return answer
+
+    def one(layout, *operands, **how):
+        _count(kernels=1, lcma=int(layout.scheme is not None))
+        return gemm(layout, *operands, **how)
+
+    def batch(layout, a, b, out, shape, *others, **how):
+        _count(kernels=prod(shape))
+        return gemm_batch(layout, a, b, out, shape, *others, **how)
+
+    switch._product, _core.gemm, _core.gemm_batch = handed, one, batch
+
+
+def lower(way):
+    """Hand all products to falcon, and have its kernels multiply them; by a scheme if told."""
+    from falcon import schemes
+    from falcon._backends import get_backend
+    from falcon._front import batches, calls, planner
+    from falcon._front.accelerate import switch
+
+    switch.THINNEST_OWN, switch.SMALLEST_OWN, switch._LEAST_OF_LOOPS = 1, 0.0, 0.0
+    batches._TINY_FLOPS, batches._TINY_BATCH = (0, 0), 0
+    calls.is_small = lambda a, b, out: False
+    cpu, decide = get_backend("cpu"), planner.decide
+    changes = [{"scheme": "classical"}]
+    if way != "lowered":
+        changes.insert(0, {"scheme": schemes.get("strassen")})
+
+    def lowered(problem, options, backends):
+        if (options.scheme, options.backend, problem.device) == ("auto", "auto", None):
+            for x in changes[problem.is_exact and len(changes) - 1 :]:
+                try:
+                    chosen = decide(problem, replace(options, backend="cpu", **x), [cpu])
+                except (TypeError, ValueError):  # no kernels for it
+                    continue
+                guarded = way == "lcma" and chosen.scheme is not None
+                return replace(chosen, options=options, guarded=guarded)
+        return decide(problem, options, backends)
+
+    planner.decide = lowered
+
+
+def place(suite):
+    """Put falcon's functions where a suite would take NumPy's."""
+    import numpy as np
+
+    import falcon
+
+    if suite == "opt_einsum":
+        contract = import_module("opt_einsum.contract")  # the package has a function of this name
+        parse = contract.parse_backend
+
+        def parsed(arrays, backend):
+            found = parse(arrays, backend)
+            return "falcon" if found == "numpy" else found
+
+        contract.parse_backend = parsed
+    elif suite == "array-api":
+        np.matmul, np.tensordot = falcon.matmul, falcon.tensordot
+        np.linalg.matmul, np.linalg.tensordot = np.matmul, np.tensordot
+    elif suite == "dask":
+        import dask.array as da
+        from dask.array import routines
+
+        import falcon.dask
+        from falcon.dask import api
+
+        api.da_matmul = routines.matmul
+        routines.matmul = da.matmul = falcon.dask.matmul
+
+
+def pytest_configure(config):
+    way = os.environ["SUITES_WAY"]
+    if way != "plain":
+        import falcon
+
+        observe()
+        if way != "accelerated":
+            lower(way)
+        falcon.accelerate(quiet=True)
+        place(os.environ["SUITES_SUITE"])
+
+
+def pytest_runtest_logreport(report):
+    if report.when == "call" or report.outcome != "passed":
+        said = f"x{report.outcome}" if hasattr(report, "wasxfail") else report.outcome
+        _outcomes[report.nodeid] = said
+
+
+def pytest_collectreport(report):
+    if report.failed:
+        _outcomes[report.nodeid] = "failed"
+
+
+def pytest_sessionfinish():
+    found = {"outcomes": _outcomes, "counts": dict(counts)}
+    Path(os.environ["SUITES_FILE"]).write_text(json.dumps(found), encoding="utf-8")
+
+
+# --- the study ------------------------------------------------------------------------------
+
+
+def run(name, way, given):
+    """Run a suite in one way; return outcomes and counts."""
+    suite = SUITES[name]
+    only = given.only or suite.only
+    folder = given.array_api if name == "array-api" else None
+    with tempfile.TemporaryDirectory(prefix="falcon-study-") as scratch:
+        file = Path(scratch, "found.json")
+        path = os.pathsep.join(map(str, (HERE, HERE.parent)))
+        variables = {"PYTHONPATH": path, "SUITES_WAY": way, "SUITES_SUITE": name,
+                     "SUITES_FILE": str(file), "ARRAY_API_TESTS_MODULE": "numpy",
+                     "FALCON_CACHE_DIR": scratch}  # fmt: skip
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "suites", "-p", "no:cacheprovider",
+                   *(["-k", only] if only else []),
+                   *(suite.tests if folder else suite.arguments)]  # fmt: skip
+        try:
+            done = subprocess.run(
+                command, cwd=folder or scratch, env={**os.environ, **variables},
+                text=True, capture_output=True, timeout=given.seconds,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return {"outcomes": {}, "counts": {}, "told": f"longer than {given.seconds} s"}
+        told = done.stdout[-20000:] + done.stderr[-2000:]
+        if not file.exists():
+            return {"outcomes": {}, "counts": {}, "told": told}
+        return {**json.loads(file.read_text(encoding="utf-8")), "told": told}
+
+
+def main():
+    """Print a row for each suite and way."""
+    parser = argparse.ArgumentParser(description=__doc__, usage="studies/suites.py [SUITE ...]")
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("suite", nargs="*", metavar="SUITE", help=", ".join(SUITES))
+    parser.add_argument("--way", nargs="+", default=WAYS[:-1], choices=WAYS)
+    parser.add_argument("--array-api")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--seconds", type=float, default=900)
+    parser.add_argument("-o", dest="file")
+    given = parser.parse_args()
+    found = {}
+    print("| suite | way | passed | fails only so | handed to falcon | its kernels | by LCMAs |")
+    print("|---" * 7 + "|", flush=True)
+    for name in given.suite or list(SUITES):
+        if name == "array-api" and not given.array_api:
+            continue
+        plain: dict[str, str] = {}
+        for way in given.way:
+            one = found[f"{name} {way}"] = run(name, way, given)
+            outcomes, by = one["outcomes"], Counter(one["outcomes"].values())
+            if way == "plain":
+                plain = outcomes
+            news = [x for x, y in outcomes.items() if y == "failed" != plain.get(x)]
+            counted = [one["counts"].get(x, 0) for x in ("handed", "kernels", "lcma")]
+            row = name, way, by["passed"], len(news), *counted
+            print("|", " | ".join(map(str, row)), "|", flush=True)
+            for x in news:
+                print(f"    {x}", flush=True)
+            if not outcomes:
+                print(one["told"][-1500:], file=sys.stderr)
+            if given.file:
+                Path(given.file).write_text(json.dumps(found, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
