@@ -55,20 +55,21 @@ void fl_partition(ptrdiff_t pa, ptrdiff_t pb, ptrdiff_t mt, ptrdiff_t nt, int th
 
 /* Threads claim tiles, and towards the end less and less of one (board.c), so that those of different speed, and those
  * that come late or lose their CPU for a while, finish together.  What they claim is strips: one panel of the operand
- * that is kept in L1, by as many of the other as the tile is wide, but at least LEAST_STRIP multiply-adds, 20 to 40
- * microseconds.  The block that streams would be packed again for every strip if tiles pack it themselves: then strips
- * are cut from it.  The tiles of a triangle are many, and not cut further. */
-static const double least_strip = 2e6;
+ * that is kept in L1, by as many of the other as the tile is wide, or some panels, so that a strip has LEAST_STRIP
+ * multiply-adds, 15 to 30 microseconds.  The block that streams would be packed again for every strip if tiles pack it
+ * themselves: then strips are cut from it.  The tiles of a triangle are many, and not cut further. */
+static const double least_strip = 1.5e6;
 
 void fl_cut_strips(fl_pass *p, int threads) {
     const fl_operand *stream = p->b_kept ? &p->a : &p->b;
     p->along_n = p->b_kept == (stream->mode == FALCON_PACKED);
     const ptrdiff_t panels = p->along_n ? p->b.panels : p->a.panels, tiles = p->along_n ? p->Z : p->X;
+    const ptrdiff_t height = fl_div_up(panels, tiles);
     const double macs = (double)p->scheme->R * (double)(p->a.panels * p->kern->mr) *
-                        (double)(p->b.panels * p->kern->nr) * (double)p->a.block_k / (double)(p->along_n ? p->X : p->Z);
-    const ptrdiff_t most = FL_MIN(panels, (ptrdiff_t)(macs / least_strip));
-    p->strips = threads < 2 || p->triangle ? tiles : FL_MAX(tiles, most);
-    p->most_strips = FL_MAX(1, fl_div_up(panels, tiles) * p->strips / panels);
+                        (double)(p->b.panels * p->kern->nr) * (double)p->a.block_k / (double)(p->X * p->Z);
+    const ptrdiff_t pieces = FL_MAX(1, FL_MIN(height, (ptrdiff_t)(macs / least_strip))); /* of a tile */
+    p->strips = threads < 2 || p->triangle ? tiles : FL_MAX(tiles, fl_div_up(panels, fl_div_up(height, pieces)));
+    p->most_strips = FL_MAX(1, height * p->strips / panels);
 }
 
 ptrdiff_t fl_tile_units(const fl_pass *p) {
