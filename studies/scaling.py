@@ -237,7 +237,8 @@ def count(words, dtype):
                 rows.append(("x".join(map(str, shape)), name, team, stages,
                              *cells_of(claims[~is_gemm]), *cells_of(claims[is_gemm]),
                              f"{idle(claims, equal):.1%}", f"{idle(claims, slow):.1%}",
-                             f"{share:.1%}", " ".join(f"{x * 1e3:.3f}" for x in times)))  # fmt: skip
+                             f"{share:.1%}",
+                             " ".join(f"{x * 1e3:.3f}" for x in times)))  # fmt: skip
     show(rows, left=2)
 
 
