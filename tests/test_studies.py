@@ -33,7 +33,7 @@ SMALL = {
                ("numpy-matmul | plain", "numpy-matmul | lowered")),
     "under_threads": (("--calls", "240", "--seconds", "60"), ("falcon.matmul", "0 / 240")),
     "walk": (("300",), ("_front/gemm.py", "_cpu/backend.py", "a repeated call")),
-    "cores": ((), ("threads", "16384", "float64")),
+    "scaling": (("200x210x220",), ("classical", "strassen", "idle", "memory, model")),
 }  # fmt: skip
 NAMES = sorted(x.stem for x in (ROOT / "studies").glob("*.py"))
 
@@ -69,6 +69,9 @@ def test_a_small_run(name, tmp_path):
     arguments, words = SMALL[name]
     out = run(name, *arguments, folder=tmp_path)
     assert [x for x in words if x not in out] == []
+    if name == "scaling":
+        out = run(name, "--choice", folder=tmp_path)
+        assert all(x in out for x in ("threads", "16384", "float64"))
     if name == "crossover":
         pytest.importorskip("matplotlib")
         run(name, "x.json", "--draw", "x.png", folder=tmp_path)

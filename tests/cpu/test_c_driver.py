@@ -107,6 +107,18 @@ def sanitized(folder, *flags):
     return flags if works and not subprocess.run([folder / "probe"]).returncode else None
 
 
+def test_many_helpers_wake_one_another_and_share_evenly(tmp_path):
+    require_compiler()
+    program, sources = tmp_path / "many_helpers", [DRIVER.parent / "many_helpers.c"]
+    sources += [SOURCES / "src" / x for x in ("engine/board.c", "machine/clock.c")]
+    flags = ["-O1", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-pthread", "-I", tmp_path]
+    (tmp_path / table().TABLES).write_text(table().tables(ENGINE_NAMES, table().isas_for("none")))
+    command = [COMPILER, *flags, "-I", SOURCES / table().INCLUDE_DIR, *sources, "-o", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    run([program])
+
+
 def test_every_kernel_and_the_shapes_of_wide_vectors(tmp_path):
     """Under sanitizers; the templates with the shapes of AVX-512 on machines without it too."""
     require_compiler()

@@ -44,7 +44,7 @@ static void run(test_call *call) {
     }
     const size_t bytes = falcon_workspace(t.kern, t.scheme, &p, t.threads, &t.blk);
     guarded ws = guarded_new(bytes, 1);
-    falcon_profile prof;
+    falcon_profile prof = {0};
     call->nonfinite = falcon_gemm(t.kern, t.scheme, &p, t.threads, &t.blk, ws.at, rnd(2) ? &prof : NULL);
     guarded_free(ws);
     if (t.packed)

@@ -73,8 +73,8 @@ static void choose_tile(const fl_search *x, falcon_blocking *b) {
     if (b->mt <= 0)
         b->mt = FL_MIN(kern->tile[b_kept].a_panels, FL_MAX(1, l2 * a_share / 100 / panel_a));
     /* The m*n accumulators of a tile are touched once per product: they may take a thread's share of L3, but no more
-     * (the few accumulators of shared sums not counted). */
-    const ptrdiff_t room = FL_MAX(2 * l2, x->cache.l3 / threads);
+     * (the few accumulators of shared sums not counted); many threads have more than one L3. */
+    const ptrdiff_t room = FL_MAX(2 * l2, x->cache.l3 / FL_MIN(threads, FL_MAX(1, x->cache.l3_sharers)));
     while (!keep && fl_blocks_of_c(x->s) * b->mt * b->nt * fl_micro_bytes(kern) > room && halve_tile(kern, b)) {
     }
 }
@@ -239,7 +239,7 @@ enum { USUAL_THREADS = 8, USUAL_L2 = 2 << 20, USUAL_L3 = 32 << 20 };
  * which, and the order of summation. */
 static falcon_blocking choose_passes(fl_search x, falcon_blocking asked) {
     falcon_blocking found = asked;
-    x.cache.l2 = USUAL_L2, x.cache.l3 = USUAL_L3;
+    x.cache.l2 = USUAL_L2, x.cache.l3 = USUAL_L3, x.cache.l3_sharers = USUAL_THREADS;
     search(&x, &found);
     found.mt = asked.mt, found.nt = asked.nt;
     return found;

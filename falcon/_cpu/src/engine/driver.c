@@ -23,11 +23,12 @@ typedef struct {
     char *pack_to;           /* falcon_pack_b: only pack B, to here */
     falcon_profile *profile; /* NULL: not wanted */
     pthread_mutex_t profiling;
+    double began;
     atomic_int nonfinite;
     /* The open stage: written by open_stage() alone, while no thread works. */
     ptrdiff_t m0, n0, k0; /* where its pass begins; k0 < 0 before the first */
     fl_pass pass;
-    int stage;
+    int stage, opened; /* opened: stages so far */
     int narrow_scales; /* see falcon_unscale_fn */
     ptrdiff_t units_a; /* COMBINE: units of A, before those of B */
 } fl_job;
@@ -124,6 +125,7 @@ static void make_pass(fl_job *j) {
     p->stream_c = j->cut.stream_c == 2 && j->cut.kb >= q->K && !q->mirror;
     fl_partition(p->a.panels, p->b.panels, j->cut.mt, j->cut.nt, j->lay.threads,
                  fl_cutting_of(q, j->scheme, p->b.mode == FALCON_DIRECT), &p->X, &p->Z);
+    fl_cut_strips(p, j->lay.threads);
 }
 
 /* The next pass: M innermost, so that B is combined once; 0 if there is none. */
@@ -147,9 +149,9 @@ static ptrdiff_t open_stage(void *job, ptrdiff_t *grab) {
     fl_job *j = job;
     for (;;) {
         if (j->stage == COMBINE && !j->pack_to) {
-            j->stage = GEMM;
-            *grab = 1;
-            return j->pass.X * j->pass.Z;
+            j->stage = GEMM, j->opened++;
+            *grab = j->pass.most_strips;
+            return fl_tile_units(&j->pass);
         }
         if (!next_pass(j))
             return 0;
@@ -159,8 +161,10 @@ static ptrdiff_t open_stage(void *job, ptrdiff_t *grab) {
         const ptrdiff_t units = j->units_a + (j->m0 == 0 ? fl_combine_units(&j->pass, &j->pass.b) : 0);
         /* several neighbouring units at a time: each reads on where the one before ended */
         *grab = FL_MAX(1, FL_MIN(8, units / (8 * j->lay.threads)));
-        if (units)
+        if (units) {
+            j->opened++;
             return units;
+        }
     }
 }
 
@@ -175,22 +179,20 @@ static void combine_units(fl_job *j, const fl_buffers *buf, ptrdiff_t first, ptr
     }
 }
 
-/* Tiles are numbered down the columns of C: threads share B's panels and then move on together. */
-static fl_rect nth_tile(const fl_pass *p, ptrdiff_t t) {
-    const ptrdiff_t x = t % p->X, z = t / p->X;
-    return (fl_rect){x * p->a.panels / p->X, (x + 1) * p->a.panels / p->X, z * p->b.panels / p->Z,
-                     (z + 1) * p->b.panels / p->Z};
-}
-
 static void tiles(fl_job *j, const fl_buffers *buf, ptrdiff_t first, ptrdiff_t end, falcon_profile *took) {
     const fl_pass *p = &j->pass;
-    const ptrdiff_t all = p->X * p->Z, step = j->lay.threads;
+    const ptrdiff_t all = fl_tile_units(p);
     const double t0 = j->profile ? fl_now() : 0;
     if (p->kern->begin)
         p->kern->begin();
-    for (ptrdiff_t t = first; t < end; t++) {
-        const fl_rect following = nth_tile(p, FL_MIN(t + step, all - 1));
-        fl_tile(p, buf, nth_tile(p, t), t + step < all ? &following : NULL, j->profile ? &took->update : NULL);
+    for (ptrdiff_t stop; first < end; first = stop) {
+        stop = end;
+        const fl_rect tile = fl_tile_of(p, first, &stop);
+        /* the other threads claim as much each before this one claims again */
+        const ptrdiff_t ahead = stop + (j->lay.threads - 1) * (stop - first);
+        ptrdiff_t ahead_stop = FL_MIN(ahead + (stop - first), all);
+        const fl_rect following = fl_tile_of(p, FL_MIN(ahead, all - 1), &ahead_stop);
+        fl_tile(p, buf, tile, ahead < all ? &following : NULL, j->profile ? &took->update : NULL);
     }
     if (p->kern->end)
         p->kern->end();
@@ -215,11 +217,17 @@ static void do_units(void *job, int seat, ptrdiff_t first, ptrdiff_t end) {
                             watch};
     falcon_profile took;
     memset(&took, 0, sizeof took);
+    const double t0 = j->profile ? fl_now() : 0;
     (j->stage == COMBINE ? combine_units : tiles)(j, &buf, first, end, &took);
     j->kern->fence();
     if (!j->profile)
         return;
+    const double seconds = fl_now() - t0;
     pthread_mutex_lock(&j->profiling);
+    if (j->profile->claimed < j->profile->room)
+        j->profile->claims[j->profile->claimed] =
+            (falcon_claim){j->opened, j->stage == GEMM, seat, (double)first, (double)end, t0 - j->began, seconds};
+    j->profile->claimed++;
     j->profile->combine_a += took.combine_a;
     j->profile->combine_b += took.combine_b;
     j->profile->gemm += took.gemm;
@@ -231,16 +239,16 @@ static void do_units(void *job, int seat, ptrdiff_t first, ptrdiff_t end) {
 static void run(fl_job *j) {
     static const fl_stages stages = {open_stage, do_units};
     falcon_profile *prof = j->profile;
-    const double t0 = prof ? fl_now() : 0;
     j->k0 = -1, j->stage = GEMM;
     if (prof) {
-        *prof = (falcon_profile){.threads = j->lay.threads, .b_kept = j->lay.b_kept};
+        j->began = fl_now();
+        prof->threads = j->lay.threads, prof->b_kept = j->lay.b_kept;
         pthread_mutex_init(&j->profiling, NULL);
     }
     fl_team_run(&stages, j, j->lay.threads);
     if (prof) {
         pthread_mutex_destroy(&j->profiling);
-        prof->total = fl_now() - t0;
+        prof->total = fl_now() - j->began;
         const double worked = prof->combine_a + prof->combine_b + prof->gemm + prof->update;
         prof->wait = FL_MAX(0, prof->total * prof->threads - worked);
     }
@@ -266,7 +274,7 @@ static int are_scales_narrow(const falcon_kernel *kern, const falcon_problem *q)
 int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob, int threads,
                 const falcon_blocking *blk, void *workspace, falcon_profile *profile) {
     if (profile)
-        *profile = (falcon_profile){0};
+        *profile = (falcon_profile){.claims = profile->claims, .room = profile->room};
     if (prob->M <= 0 || prob->N <= 0)
         return 0;
     if (prob->K <= 0 || (prob->alpha.real == 0 && prob->alpha.imag == 0)) {
@@ -277,7 +285,7 @@ int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme, const fa
         const double start = fl_now();
         const int bad = fl_gemv(kern, prob, threads);
         if (profile)
-            *profile = (falcon_profile){.total = fl_now() - start, .threads = threads};
+            profile->total = fl_now() - start, profile->threads = threads;
         return bad;
     }
     fl_job j = {.kern = kern, .scheme = FL_SCHEME(scheme), .cut = *blk, .ws = workspace, .profile = profile};

@@ -58,7 +58,11 @@ typedef struct {
     falcon_scalar alpha, beta;
     int narrow_scales; /* see falcon_unscale_fn */
     ptrdiff_t X, Z;    /* tiles along M and N */
-    int b_kept;        /* see fl_b_kept */
+    /* Units of the multiplication: strips of `strips` equal ones along M (or N) in each row (or column) of tiles, and
+     * how many neighbouring ones make a whole tile. */
+    ptrdiff_t strips, most_strips;
+    int along_n;
+    int b_kept; /* see fl_b_kept */
     int stream_pack, stream_c;
     int triangle; /* of the whole C; entry (i, j) of the pass is on its diagonal where j - i == diagonal */
     ptrdiff_t diagonal;
@@ -133,6 +137,15 @@ typedef enum { FL_EVEN, FL_ONE_ROW, FL_TRIANGLE, FL_OWN_PANELS } fl_cutting;
 fl_cutting fl_cutting_of(const falcon_problem *t, const falcon_scheme *s, int thin);
 void fl_partition(ptrdiff_t panels_a, ptrdiff_t panels_b, ptrdiff_t mt, ptrdiff_t nt, int threads, fl_cutting how,
                   ptrdiff_t *X, ptrdiff_t *Z);
+/* A tile of C, in panels. */
+typedef struct {
+    ptrdiff_t x0, x1, z0, z1;
+} fl_rect;
+/* Cuts a pass, whose X and Z are known, into strips; their number; the tile that units first to *end - 1 make, or those
+ * up to the end of its row or column of tiles, which becomes *end. */
+void fl_cut_strips(fl_pass *p, int threads);
+ptrdiff_t fl_tile_units(const fl_pass *p);
+fl_rect fl_tile_of(const fl_pass *p, ptrdiff_t first, ptrdiff_t *end);
 void fl_layout_make(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob, int threads,
                     const falcon_blocking *blk, fl_layout *out);
 void fl_thread_buffers(const falcon_kernel *kern, const falcon_scheme *s, ptrdiff_t mt, ptrdiff_t nt, ptrdiff_t block_k,
@@ -175,12 +188,9 @@ void fl_wanted(const fl_pass *p, fl_entries e, ptrdiff_t i, ptrdiff_t *first, pt
 /* Copies those of e that were written to the mirror. */
 void fl_mirror(const fl_pass *p, fl_entries e);
 
-/* tiles.c: one C tile, in panels.  next: the tile this thread is likely to
- * do after it (only prefetched from), or NULL; the seconds spent on C are added
- * to *update, if not NULL. */
-typedef struct {
-    ptrdiff_t x0, x1, z0, z1;
-} fl_rect;
+/* tiles.c: one C tile.  next: the tile this thread is likely to do after it
+ * (only prefetched from), or NULL; the seconds spent on C are added to *update,
+ * if not NULL. */
 void fl_tile(const fl_pass *p, const fl_buffers *buf, fl_rect tile, const fl_rect *next, double *update);
 
 #endif

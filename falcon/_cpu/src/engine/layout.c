@@ -31,6 +31,7 @@ fl_cutting fl_cutting_of(const falcon_problem *t, const falcon_scheme *s, int th
 void fl_partition(ptrdiff_t pa, ptrdiff_t pb, ptrdiff_t mt, ptrdiff_t nt, int threads, fl_cutting how, ptrdiff_t *X,
                   ptrdiff_t *Z) {
     const ptrdiff_t X0 = fl_div_up(pa, mt), Z0 = fl_div_up(pb, nt);
+    const double area = (double)(pa * pb);
     double best = 0;
     *X = X0, *Z = Z0;
     if (how == FL_TRIANGLE) {
@@ -40,6 +41,9 @@ void fl_partition(ptrdiff_t pa, ptrdiff_t pb, ptrdiff_t mt, ptrdiff_t nt, int th
     }
     for (ptrdiff_t x = X0; x <= (how == FL_ONE_ROW ? X0 : FL_MIN(pa, X0 + threads)); x++)
         for (ptrdiff_t z = Z0; z <= FL_MIN(pb, Z0 + threads); z++) {
+            const double least = (area + panel_cost * (double)(x * pb + z * pa)) / threads; /* if all tiles are equal */
+            if (best > 0 && least >= best * worth_more_tiles)
+                break;
             const ptrdiff_t h = fl_div_up(pa, x), w = fl_div_up(pb, z), rounds = fl_div_up(x * z, threads);
             const ptrdiff_t shared = how == FL_OWN_PANELS ? (x > 1 ? pb : 0) + (z > 1 ? pa : 0) : 0;
             const double cost = (double)rounds * ((double)(h * w) + panel_cost * (double)(h + w)) +
@@ -47,6 +51,40 @@ void fl_partition(ptrdiff_t pa, ptrdiff_t pb, ptrdiff_t mt, ptrdiff_t nt, int th
             if (best == 0 || cost < best * worth_more_tiles)
                 best = cost, *X = x, *Z = z;
         }
+}
+
+/* Threads claim tiles, and towards the end less and less of one (board.c), so that those of different speed, and those
+ * that come late or lose their CPU for a while, finish together.  What they claim is strips: one panel of the operand
+ * that is kept in L1, by as many of the other as the tile is wide, or some panels, so that a strip has LEAST_STRIP
+ * multiply-adds, 15 to 30 microseconds.  The block that streams would be packed again for every strip if tiles pack it
+ * themselves: then strips are cut from it.  The tiles of a triangle are many, and not cut further. */
+static const double least_strip = 1.5e6;
+
+void fl_cut_strips(fl_pass *p, int threads) {
+    const fl_operand *stream = p->b_kept ? &p->a : &p->b;
+    p->along_n = p->b_kept == (stream->mode == FALCON_PACKED);
+    const ptrdiff_t panels = p->along_n ? p->b.panels : p->a.panels, tiles = p->along_n ? p->Z : p->X;
+    const ptrdiff_t height = fl_div_up(panels, tiles);
+    const double macs = (double)p->scheme->R * (double)(p->a.panels * p->kern->mr) *
+                        (double)(p->b.panels * p->kern->nr) * (double)p->a.block_k / (double)(p->X * p->Z);
+    const ptrdiff_t pieces = FL_MAX(1, FL_MIN(height, (ptrdiff_t)(macs / least_strip))); /* of a tile */
+    p->strips = threads < 2 || p->triangle ? tiles : FL_MAX(tiles, fl_div_up(panels, fl_div_up(height, pieces)));
+    p->most_strips = FL_MAX(1, height * p->strips / panels);
+}
+
+ptrdiff_t fl_tile_units(const fl_pass *p) {
+    return p->strips * (p->along_n ? p->X : p->Z);
+}
+
+/* Numbered along the strips: threads share the panels of the block that streams and then move on together. */
+fl_rect fl_tile_of(const fl_pass *p, ptrdiff_t first, ptrdiff_t *end) {
+    const ptrdiff_t at = first / p->strips, from = first % p->strips;
+    const ptrdiff_t to = FL_MIN(*end - at * p->strips, p->strips);
+    const ptrdiff_t a = p->a.panels, b = p->b.panels;
+    *end = at * p->strips + to;
+    if (p->along_n)
+        return (fl_rect){at * a / p->X, (at + 1) * a / p->X, from * b / p->strips, to * b / p->strips};
+    return (fl_rect){from * a / p->strips, to * a / p->strips, at * b / p->Z, (at + 1) * b / p->Z};
 }
 
 /* Bytes of scratch that a chunk's sources may take: L1 less room for the lines of the outputs. */
