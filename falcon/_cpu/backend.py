@@ -187,6 +187,8 @@ class CpuBackend:
             for x, kind in zip(arrays, kinds, strict=True)
         ):
             return False
+        if plan.threads > 1 and perf_counter() > share.next_look:
+            share.look()
         first = (0,) * (out.ndim - 2)
         layout = plan.method.layout
         workspace = pool.shared().take(layout.nbytes)

@@ -1,0 +1,233 @@
+/* direct.c - products of operands that fit into the caches, by kernels that read and write them where they are.
+ *
+ * Strips of A's rows by panels of B's columns, which stay in L1 meanwhile.  Where B's rows are not contiguous it is
+ * packed first, panel by panel, or as a whole where the room suffices: then further products can use it.
+ *
+ * The team claims runs of matrices, each of which is multiplied by one thread; where there are few of them, runs of
+ * strips.  The next matrix is prefetched meanwhile.
+ */
+#include "engine.h"
+#include "team.h"
+#include <stdatomic.h>
+
+/* The longest K of such a product, and the most bytes of B, whose rows may be on as many pages. */
+enum { DIRECT_K = 1024, DIRECT_B = 2 << 20 };
+/* Bytes of a product from which the next one's matrices are prefetched: hardware prefetchers follow smaller ones. */
+enum { PREFETCHED = 12 << 10 };
+/* Multiply-adds up to which a batch is multiplied so: one thread is 10 % faster up to there than with packed panels. */
+static const double direct_macs = 512.0 * 512 * 512;
+
+int fl_is_direct(const falcon_kernel *kern, const falcon_problem *q) {
+    return kern->direct && q->c_cs == 1 && !q->triangle && !q->mirror && !q->packed_b && q->K > 0 && q->K <= DIRECT_K &&
+           q->K * q->N * kern->elem <= DIRECT_B && (q->b_cs == 1 || q->K * kern->nr * kern->elem <= FL_SCRATCH) &&
+           (double)q->M * (double)q->N * (double)q->K <= direct_macs;
+}
+
+fl_place fl_nth(const falcon_batch *b, ptrdiff_t n) {
+    fl_place x = {.offset = {0}};
+    for (int axis = b->axes - 1; axis >= 0; axis--) {
+        x.at[axis] = n % b->extent[axis];
+        n /= b->extent[axis];
+        for (int i = 0; i < 3; i++)
+            x.offset[i] += x.at[axis] * b->step[i][axis];
+    }
+    return x;
+}
+
+void fl_advance(const falcon_batch *b, fl_place *x) {
+    for (int axis = b->axes - 1; axis >= 0; axis--) {
+        x->at[axis]++;
+        for (int i = 0; i < 3; i++)
+            x->offset[i] += b->step[i][axis];
+        if (x->at[axis] < b->extent[axis])
+            return;
+        for (int i = 0; i < 3; i++)
+            x->offset[i] -= b->extent[axis] * b->step[i][axis];
+        x->at[axis] = 0;
+    }
+}
+
+/* Multiply-adds of a claim, about 10 microseconds of work; what a matrix costs besides; least claims of a thread. */
+static const double macs_per_claim = 5e5, macs_of_a_matrix = 500;
+enum { CLAIMS_PER_THREAD = 8 };
+
+fl_claims fl_claims_of(const falcon_problem *q, ptrdiff_t count, int team, ptrdiff_t strips) {
+    const double macs = (double)q->M * (double)q->N * (double)q->K + macs_of_a_matrix;
+    fl_claims x = {.team = team, .parts = 1};
+    const ptrdiff_t claims = (ptrdiff_t)team * CLAIMS_PER_THREAD;
+    if (team > 1 && count < claims) /* parts of at least half a claim */
+        x.parts = FL_MAX(1, FL_MIN(FL_MIN(strips, fl_div_up(claims, count)), (ptrdiff_t)(2 * macs / macs_per_claim)));
+    x.units = count * x.parts;
+    x.grab = FL_MAX(1, FL_MIN((ptrdiff_t)(macs_per_claim / macs * (double)x.parts), x.units / claims));
+    return x;
+}
+
+typedef struct {
+    const falcon_kernel *kern;
+    const falcon_problem *prob;
+    falcon_direct how;
+    ptrdiff_t strips, rows;  /* of A: their number, rows of each */
+    ptrdiff_t panels, width; /* of B: their number, columns of each */
+    ptrdiff_t panel;         /* bytes of a packed one */
+    int in_place, is_kept;   /* whether B is not packed; whether all its panels have room */
+    ptrdiff_t whole;         /* its steps that are packed in vectors */
+    int prefetches;          /* whether the next matrices are prefetched */
+} fl_direct;
+typedef struct {
+    const char *a, *b;
+    char *c;
+} fl_matrices;
+
+static fl_direct direct_of(const falcon_kernel *kern, const falcon_problem *q) {
+    const ptrdiff_t elem = kern->elem, vectors = fl_div_up(q->N, kern->vlen), most = kern->nr / kern->vlen;
+    fl_direct d = {.kern = kern, .prob = q, .in_place = q->b_cs == 1};
+    d.strips = fl_div_up(q->M, kern->mr);
+    d.rows = fl_div_up(q->M, d.strips);
+    d.panels = fl_div_up(vectors, most);
+    d.width = fl_div_up(vectors, d.panels) * kern->vlen;
+    d.whole = q->K / kern->vlen * kern->vlen;
+    const ptrdiff_t lanes = d.whole ? kern->nr : FL_MIN(q->N, d.width); /* from row to row of a packed panel */
+    d.how = (falcon_direct){.K = q->K,
+                            .a_rs = q->a_rs * elem,
+                            .a_cs = q->a_cs * elem,
+                            .b_rs = (d.in_place ? q->b_rs : lanes) * elem,
+                            .c_rs = q->c_rs * elem,
+                            .alpha = q->alpha,
+                            .beta = q->beta};
+    d.panel = d.in_place ? 0 : fl_up(q->K * kern->nr * elem, FL_LINE);
+    d.is_kept = d.panel * d.panels <= FL_SCRATCH;
+    d.prefetches = (q->M * q->K + q->K * q->N + q->M * q->N) * elem >= PREFETCHED;
+    return d;
+}
+
+/* Lines of a matrix, K at a time, which one call of a kernel prefetches. */
+typedef struct {
+    const char *at;
+    ptrdiff_t step, rows, bytes; /* rows of so many bytes, step apart */
+    ptrdiff_t row, column;       /* the next ones */
+} fl_lines;
+
+static fl_lines lines_of(const void *at, ptrdiff_t rs, ptrdiff_t cs, ptrdiff_t rows, ptrdiff_t columns,
+                         ptrdiff_t elem) {
+    const int by_rows = cs == 1;
+    return (fl_lines){.at = at,
+                      .step = (by_rows ? rs : cs) * elem,
+                      .rows = by_rows ? rows : columns,
+                      .bytes = (by_rows ? columns : rows) * elem};
+}
+
+/* The first of the lines that the next call prefetches; NULL if there are none left. */
+static const char *next_lines(fl_lines *x, ptrdiff_t K) {
+    const char *at = x->at + x->row * x->step + x->column;
+    if (x->column >= x->bytes)
+        return NULL;
+    if ((x->row += K) >= x->rows)
+        x->row = 0, x->column += FL_LINE;
+    return at;
+}
+
+/* Strips first to end-1 of a product of matrices at these addresses.  next: those to prefetch meanwhile.  *packed: the
+ * B that the thread's scratch memory holds, or NULL. */
+static void strips_of(const fl_direct *d, fl_matrices at, fl_matrices next, ptrdiff_t first, ptrdiff_t end,
+                      const char **packed) {
+    const falcon_problem *q = d->prob;
+    const falcon_kernel *kern = d->kern;
+    const ptrdiff_t elem = kern->elem, M = FL_MIN(q->M, end * d->rows);
+    const int is_packed = d->is_kept && *packed == at.b;
+    fl_lines ahead[3];
+    int a = 3;
+    if (d->prefetches) {
+        ahead[0] = lines_of(next.b, q->b_rs, q->b_cs, q->K, q->N, elem);
+        ahead[1] = lines_of(next.a, q->a_rs, q->a_cs, q->M, q->K, elem);
+        ahead[2] = lines_of(next.c, q->c_rs, q->c_cs, q->M, q->N, elem);
+        a = next.b == at.b;
+    }
+    char *room = d->in_place ? NULL : fl_scratch();
+    for (ptrdiff_t j = 0, z = 0; z < q->N; j++, z += d->width) {
+        const ptrdiff_t cols = FL_MIN(d->width, q->N - z);
+        const char *b = at.b + z * q->b_cs * elem;
+        if (!d->in_place) {
+            char *to = room + (d->is_kept ? j : 0) * d->panel;
+            if (!is_packed) {
+                const ptrdiff_t ld = d->how.b_rs / elem;
+                if (!d->whole)
+                    fl_gather(b, q->b_cs, q->b_rs, cols, q->K, elem, to, ld);
+                else /* steps that are transposed in vectors; packing the others would pad them */
+                    kern->pack_b(b, q->b_cs, q->b_rs, cols, d->whole, to, d->whole);
+                for (ptrdiff_t k = d->whole; d->whole && k < q->K; k++)
+                    fl_gather(b + k * q->b_rs * elem, q->b_cs, 0, cols, 1, elem, to + k * ld * elem, cols);
+            }
+            b = to;
+        }
+        const falcon_direct_fn *of_columns = kern->direct + (cols - 1) / kern->vlen;
+        for (ptrdiff_t x = first * d->rows; x < M; x += d->rows) {
+            const char *pf = NULL;
+            while (a < 3 && !(pf = next_lines(ahead + a, q->K)))
+                a++;
+            char *c = at.c + x * d->how.c_rs + z * elem;
+            of_columns[(FL_MIN(d->rows, M - x) - 1) * (kern->nr / kern->vlen)](
+                &d->how, at.a + x * d->how.a_rs, b, c, cols, pf ? pf : c, pf ? ahead[a].step : 0);
+        }
+    }
+    *packed = at.b;
+}
+
+typedef struct {
+    fl_direct direct;
+    const falcon_batch *batch;
+    fl_claims claims;
+    ptrdiff_t first;
+    int opened, reports;
+    atomic_int bad;
+} fl_direct_job;
+
+static fl_matrices matrices_at(const falcon_problem *p, const fl_place *x) {
+    return (fl_matrices){(const char *)p->a + x->offset[0], (const char *)p->b + x->offset[1],
+                         (char *)p->c + x->offset[2]};
+}
+
+/* The matrix after the last one of a claim that its thread is likely to do: other threads claim as many meanwhile. */
+static fl_matrices likely(const fl_direct_job *j, ptrdiff_t end) {
+    const fl_claims *of = &j->claims;
+    const ptrdiff_t unit = FL_MIN(end + (of->team - 1) * of->grab, of->units - 1);
+    const fl_place x = fl_nth(j->batch, j->first + unit / of->parts);
+    return matrices_at(j->direct.prob, &x);
+}
+
+static ptrdiff_t open_strips(void *job, ptrdiff_t *grab) {
+    fl_direct_job *j = job;
+    *grab = j->claims.grab;
+    return j->opened++ ? 0 : j->claims.units;
+}
+
+static void do_strips(void *job, int seat, ptrdiff_t first, ptrdiff_t end) {
+    (void)seat;
+    fl_direct_job *j = job;
+    fl_direct d = j->direct;
+    char watch[FALCON_WATCH] __attribute__((aligned(64))) = {0};
+    d.how.watch = j->reports ? watch : NULL;
+    const char *packed = NULL;
+    const ptrdiff_t parts = j->claims.parts;
+    fl_place x = fl_nth(j->batch, j->first + first / parts);
+    fl_matrices at = matrices_at(d.prob, &x);
+    for (ptrdiff_t u = first, part = first % parts; u < end; u++) {
+        const ptrdiff_t begin = part * d.strips / parts;
+        if (++part == parts)
+            fl_advance(j->batch, &x), part = 0;
+        const fl_matrices next = u + 1 < end ? matrices_at(d.prob, &x) : likely(j, end);
+        strips_of(&d, at, next, begin, part ? part * d.strips / parts : d.strips, &packed);
+        at = next;
+    }
+    if (j->reports && d.kern->tripped(watch))
+        atomic_store(&j->bad, 1);
+    d.kern->fence();
+}
+
+int fl_direct_batch(const falcon_kernel *kern, const falcon_problem *q, const falcon_batch *batch, ptrdiff_t first,
+                    ptrdiff_t count, int team, int reports) {
+    static const fl_stages stages = {open_strips, do_strips};
+    fl_direct_job j = {.direct = direct_of(kern, q), .batch = batch, .first = first, .reports = reports};
+    j.claims = fl_claims_of(q, count, team, j.direct.strips);
+    fl_team_run(&stages, &j, team);
+    return atomic_load(&j.bad);
+}
