@@ -87,6 +87,14 @@ cdef extern from "falcon_cpu.h" nogil:
                     const falcon_problem *prob)
     int falcon_is_small(const falcon_problem *prob)
     int falcon_gemm_small(const falcon_kernel *kern, const falcon_problem *prob)
+    enum: FALCON_BATCH_AXES
+    ctypedef struct falcon_batch:
+        int axes
+        const ptrdiff_t *extent
+        const ptrdiff_t *step[3]
+    void falcon_gemm_batch(const falcon_kernel *kern, const falcon_problem *prob,
+                           const falcon_batch *batch, ptrdiff_t first, ptrdiff_t count,
+                           int threads, const falcon_blocking *blk, void *workspace)
     size_t falcon_packed_b_size(const falcon_kernel *kern, const falcon_scheme *scheme,
                                 ptrdiff_t K, ptrdiff_t N, const falcon_blocking *blk)
     size_t falcon_pack_b_workspace(const falcon_kernel *kern, const falcon_scheme *scheme,

@@ -405,38 +405,37 @@ def gemm(Layout layout not None, a, b, c, alpha=1.0, beta=0.0, *, workspace=None
         release(v, 7)
 
 
-# Flop between two looks whether a signal (Ctrl-C) has come.
+# Flop of a thread between two looks whether a signal (Ctrl-C) has come.
 cdef double FLOP_BETWEEN_SIGNALS = 1e9
-cdef enum: MOST_AXES = 64
 
 
 def gemm_batch(Layout layout not None, a, b, c, shape, steps, alpha=1.0, workspace=None,
                mirror=None):
-    """C = alpha A B for all matrices of a batch, classically, one after the other.
+    """C = alpha A B for all matrices of a batch, classically.
 
     layout, a, b, c, mirror: for the first matrices, as for gemm.  shape: of the batch.  steps: for
     a, b and c, bytes to the next matrix along each axis of the batch; mirror's are c's.
     """
     cdef Py_buffer v[5]  # a, b, c, mirror, workspace
     cdef falcon_problem p
-    cdef ptrdiff_t extent[MOST_AXES]
-    cdef ptrdiff_t at[MOST_AXES]
-    cdef ptrdiff_t step[3][MOST_AXES]
-    cdef ptrdiff_t offset[3]
-    cdef ptrdiff_t left = 1, some, pause
-    cdef const char *base[3]
+    cdef ptrdiff_t extent[FALCON_BATCH_AXES]
+    cdef ptrdiff_t step[3][FALCON_BATCH_AXES]
+    cdef falcon_batch batch
+    cdef ptrdiff_t first = 0, count = 1, some
     cdef int i, axis, axes = len(shape)
     cdef void *w = NULL
-    cdef char *image
-    if axes > MOST_AXES or len(steps) != 3 or any(len(x) != axes for x in steps):
+    if axes > FALCON_BATCH_AXES or len(steps) != 3 or any(len(x) != axes for x in steps):
         raise ValueError(f"shape {shape} and steps {steps} do not fit")
     if layout.scheme is not None:
         raise ValueError("a batch is multiplied by the classical algorithm")
+    batch.axes, batch.extent = axes, extent
     for axis in range(axes):
-        extent[axis], at[axis] = shape[axis], 0
-        left *= extent[axis]
+        extent[axis] = shape[axis]
+        count *= extent[axis]
         for i in range(3):
             step[i][axis] = steps[i][axis]
+    for i in range(3):
+        batch.step[i] = step[i]
     memset(&v, 0, sizeof(v))
     try:
         layout.take(v, a, b, c, mirror, None, &p)
@@ -444,34 +443,15 @@ def gemm_batch(Layout layout not None, a, b, c, shape, steps, alpha=1.0, workspa
         scalar_into(&p.alpha, alpha)
         if not layout.is_small:
             w = layout.room(Workspace(layout.nbytes) if workspace is None else workspace, &v[4])
-        base[0], base[1], base[2] = <const char *>p.a, <const char *>p.b, <const char *>p.c
-        offset[0] = offset[1] = offset[2] = 0
-        image = <char *>p.mirror
-        pause = <ptrdiff_t>(FLOP_BETWEEN_SIGNALS / (2.0 * p.M * p.N * p.K + 1000)) + 1
-        while left:
-            some = pause if pause < left else left
-            left -= some
+        some = <ptrdiff_t>(layout.threads * FLOP_BETWEEN_SIGNALS
+                           / (2.0 * p.M * p.N * p.K + 1000)) + 1
+        while first < count:
+            some = min(some, count - first)
             with nogil:
-                while some:
-                    some -= 1
-                    p.a, p.b = base[0] + offset[0], base[1] + offset[1]
-                    p.c = <char *>base[2] + offset[2]
-                    if image != NULL:
-                        p.mirror = image + offset[2]
-                    if layout.is_small:
-                        falcon_gemm_small(layout.kern, &p)
-                    else:
-                        falcon_gemm(layout.kern, NULL, &p, layout.threads, &layout.cut, w, NULL)
-                    for axis in range(axes - 1, -1, -1):
-                        at[axis] += 1
-                        for i in range(3):
-                            offset[i] += step[i][axis]
-                        if at[axis] < extent[axis]:
-                            break
-                        for i in range(3):
-                            offset[i] -= step[i][axis] * extent[axis]
-                        at[axis] = 0
-            if left:
+                falcon_gemm_batch(layout.kern, &p, &batch, first, some, layout.threads,
+                                  &layout.cut, w)
+            first += some
+            if first < count:
                 PyErr_CheckSignals()
     finally:
         release(v, 5)

@@ -111,8 +111,10 @@ FLOORS = {
     "src/engine/gemv.c": 5,
     "src/engine/norms.c": 5,
     "src/engine/peak.c": 5,
+    "src/engine/direct.c": 5,
     "src/engine/small.c": 7,
     "src/engine/driver.c": 8,
+    "src/engine/batch.c": 9,
 }
 
 #: Compiled with baseline flags, and OPENMP_FLAGS where the compiler knows them.

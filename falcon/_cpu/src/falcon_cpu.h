@@ -128,6 +128,17 @@ int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme, const fa
 int falcon_is_small(const falcon_problem *prob);
 int falcon_gemm_small(const falcon_kernel *kern, const falcon_problem *prob);
 
+/* The matrices first to first+count-1 of a batch, classically.  prob: the problem of the first matrix of all; extent:
+ * the batch's shape; step: bytes from matrix to matrix along each of its axes, of A, B and C (a mirror lies as C
+ * does).  blk, workspace: as for falcon_gemm, if the problem is not small. */
+enum { FALCON_BATCH_AXES = 64 };
+typedef struct {
+    int axes;
+    const ptrdiff_t *extent, *step[3];
+} falcon_batch;
+void falcon_gemm_batch(const falcon_kernel *kern, const falcon_problem *prob, const falcon_batch *batch,
+                       ptrdiff_t first, ptrdiff_t count, int threads, const falcon_blocking *blk, void *workspace);
+
 /* Packed B: depends on K, N, the scheme, the kernel and blk's nb, kb, kc. */
 size_t falcon_packed_b_size(const falcon_kernel *kern, const falcon_scheme *scheme, ptrdiff_t K, ptrdiff_t N,
                             const falcon_blocking *blk);

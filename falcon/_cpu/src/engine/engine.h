@@ -150,6 +150,24 @@ int fl_gemv(const falcon_kernel *kern, const falcon_problem *prob, int threads);
 /* Whether it is a matrix-vector product too small for a second thread. */
 int fl_is_small_gemv(const falcon_problem *prob);
 
+/* direct.c: a product by kernels that read operands where they are */
+typedef struct {
+    const falcon_kernel *kern;
+    const falcon_problem *prob;
+    falcon_direct how;
+    ptrdiff_t strips, rows;   /* of A: their number, rows of each */
+    ptrdiff_t panels, width;  /* of B: their number, columns of each */
+    ptrdiff_t panel;          /* bytes of a packed one */
+    int in_place, is_kept;    /* whether B is not packed; whether all its panels have room */
+} fl_direct;
+/* Whether a problem, whose C is by rows, is multiplied so. */
+int fl_is_direct(const falcon_kernel *kern, const falcon_problem *q);
+fl_direct fl_direct_of(const falcon_kernel *kern, const falcon_problem *q, void *watch);
+/* Strips first to end-1 of a product of these matrices.  *packed: the B that the thread's scratch memory holds, or
+ * NULL. */
+void fl_direct_strips(const fl_direct *d, const char *a, const char *b, char *c, ptrdiff_t first, ptrdiff_t end,
+                      const char **packed);
+
 /* scratch.c: FL_SCRATCH bytes of the calling thread, 64-byte aligned, for one user at a time */
 enum { FL_SCRATCH = 96 << 10 };
 char *fl_scratch(void);

@@ -97,6 +97,12 @@ int falcon_gemm_small(const falcon_kernel *kern, const falcon_problem *prob) {
     const falcon_problem q = swap ? fl_transposed_problem(prob) : *prob;
     if (swap)
         kern = kern->transposed;
+    if (fl_is_direct(kern, &q)) {
+        const fl_direct d = fl_direct_of(kern, &q, watch);
+        const char *packed = NULL;
+        fl_direct_strips(&d, q.a, q.b, q.c, 0, d.strips, &packed);
+        return kern->tripped(watch);
+    }
     const fl_pass p = one_pass(kern, &q);
     const ptrdiff_t micro = fl_micro_bytes(kern);
     const ptrdiff_t panel_a = fl_panel_bytes(kern, kern->mr, p.kc), panel_b = fl_panel_bytes(kern, kern->nr, p.kc);

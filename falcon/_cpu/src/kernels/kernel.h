@@ -89,6 +89,15 @@ enum { FALCON_WATCH = 64 };
 typedef void (*falcon_write_fn)(const void *ct, const void *h, double coef, falcon_scalar alpha, falcon_scalar beta,
                                 void *c, ptrdiff_t rs, ptrdiff_t cs, ptrdiff_t rows, ptrdiff_t cols, int stream,
                                 void *watch);
+/* C = alpha A B + beta C of up to mr rows and nr columns, of operands that are read and written where they are: A by any
+ * strides, the rows of B and C contiguous.  The variant [rows-1][vectors-1] is for that many rows, and as many vectors
+ * as `cols` columns need.  Sums run along K in one chain. */
+typedef struct {
+    ptrdiff_t K, a_rs, a_cs, b_rs, c_rs; /* strides in bytes */
+    falcon_scalar alpha, beta;
+    void *watch; /* NULL, or see falcon_write_fn */
+} falcon_direct;
+typedef void (*falcon_direct_fn)(const falcon_direct *how, const void *a, const void *b, void *c, ptrdiff_t cols);
 /* C = alpha*(re + i im) + beta*C on complex numbers: two micro-tiles of accumulators, strides in complex numbers; watch
  * and stream as above. */
 typedef void (*falcon_write_parts_fn)(const void *re, const void *im, falcon_scalar alpha, falcon_scalar beta, void *c,
@@ -138,6 +147,7 @@ typedef struct falcon_kernel {
         int a_share, b_share;                        /* percent of L2 that a tile's slice of A and of B may take */
     } tile[2];                                       /* [0]: A's panels are kept in L1, [1]: B's */
     const falcon_ukr_fn *ukr;                        /* [mr][nr / vlen] */
+    const falcon_direct_fn *direct;                  /* the same, or NULL */
     falcon_pack_fn pack_a, pack_b, load_a, load_b;   /* widths mr and nr */
     falcon_load_parts_fn load_parts_a, load_parts_b; /* NULL, as write_parts, where no complex type has such parts */
     falcon_combine_fn interpret_a, interpret_b;

@@ -192,6 +192,13 @@ INLINE void NAME(finish)(const int mr, const int nv, VEC c[V_ROWS + 1][NV], T *h
 #else
 #include "vector_impl.h"
 #endif
+#undef DIRECT_TABLE
+#if TILES || BLOCKS || CAT(P, _KR) != 1
+#define DIRECT_TABLE NULL
+#else
+#include "direct_impl.h"
+#define DIRECT_TABLE NAME(direct_table)
+#endif
 
 static void NAME(scatter)(void *dst_, const void *ct_, const void *h_, double coef) {
     T *dst = dst_;
@@ -313,8 +320,6 @@ static void NAME(fence)(void) {
 #undef A_AHEAD
 #undef BY_COLUMNS
 #undef INTERPRET_A
-#undef UKRS
-#undef UKR_NAMES
 #undef X_1
 #undef X_2
 #undef X_3

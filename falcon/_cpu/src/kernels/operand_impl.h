@@ -172,6 +172,7 @@ const falcon_kernel CAT3(falcon_kernel, ISA, X) = {
     .b_kept = B_KEPT,
     .tile = {A_KEPT_TILE, B_KEPT_TILE},
     .ukr = NAME(ukr_table),
+    .direct = IN_PLACE ? DIRECT_TABLE : NULL,
     .pack_a = SPLIT(pack_split_a, X_NAME(pack_a)),
     .pack_b = SPLIT(pack_split_b, PACK_B),
     .load_a = LOAD_A,

@@ -3,7 +3,8 @@
  * Included by vec_x86.h and vec_gcc.h, which define f32, f64 and whatever their instruction sets do better.
  *
  * Accumulators (f32, f64, i32, i64):
- *   _T, _VEC, _IVEC (shuffle masks), _VLEN, _ZERO, _LOAD, _STORE, _STREAM, _SET1, _FMA; _COEF: a coefficient as _T;
+ *   _T, _VEC, _IVEC (shuffle masks), _VLEN, _ZERO, _LOAD, _STORE, _STREAM, _SET1, _FMA; _LOAD_SOME, _STORE_SOME: of the
+ *   first n elements of a vector alone (the others are 0), for a _MASK that is _FIRST(n); _COEF: a coefficient as _T;
  *   _SCALAR: a falcon_scalar as _T; _EXACT: arithmetic wraps and never rounds
  * Elements in memory, converted to and from the accumulators of the same name or of the type in _ACC:
  *   _T, _ID, _GET and _PUT (one value), _RAW (a vector of them as stored), _READ, _WRITE, _STREAMED, _WIDEN and _NARROW
@@ -46,6 +47,10 @@ typedef VECTOR_OF(int32_t, i32_VLEN) s32_VEC;
 #define i32_ZERO() ((i32_VEC){0})
 #define i32_LOAD(p) ((i32_VEC) * (const i32_VECU *)(p))
 #define i32_STORE(p, v) (*(i32_VECU *)(p) = (v))
+#define i32_MASK f32_MASK
+#define i32_FIRST(n) f32_FIRST(n)
+#define i32_LOAD_SOME(p, some) ((i32_VEC)f32_LOAD_SOME((const float *)(p), some))
+#define i32_STORE_SOME(p, some, v) f32_STORE_SOME((float *)(p), some, (f32_VEC)(v))
 #define i32_STREAM(p, v) f32_STREAM((float *)(p), (f32_VEC)(v))
 #ifndef i32_SET1
 #define i32_SET1(x) ((i32_VEC){0} + (x))
@@ -65,6 +70,10 @@ typedef UNALIGNED(uint64_t, i64_VLEN) i64_VECU;
 #define i64_ZERO() ((i64_VEC){0})
 #define i64_LOAD(p) ((i64_VEC) * (const i64_VECU *)(p))
 #define i64_STORE(p, v) (*(i64_VECU *)(p) = (v))
+#define i64_MASK f64_MASK
+#define i64_FIRST(n) f64_FIRST(n)
+#define i64_LOAD_SOME(p, some) ((i64_VEC)f64_LOAD_SOME((const double *)(p), some))
+#define i64_STORE_SOME(p, some, v) f64_STORE_SOME((double *)(p), some, (f64_VEC)(v))
 #define i64_STREAM(p, v) f64_STREAM((double *)(p), (f64_VEC)(v))
 #define i64_SET1(x) ((i64_VEC){0} + (x))
 #define i64_FMA(a, b, c) ((a) * (b) + (c))

@@ -27,6 +27,14 @@ typedef int64_t f64_IVEC __attribute__((vector_size(64)));
 #define f64_STREAM(p, v) _mm512_stream_pd(p, v)
 #define f64_SET1(x) _mm512_set1_pd(x)
 #define f64_FMA(a, b, c) _mm512_fmadd_pd(a, b, c)
+#define f32_MASK __mmask16
+#define f32_FIRST(n) ((__mmask16)((1u << (n)) - 1))
+#define f32_LOAD_SOME(p, mask) _mm512_maskz_loadu_ps(mask, p)
+#define f32_STORE_SOME(p, mask, v) _mm512_mask_storeu_ps(p, mask, v)
+#define f64_MASK __mmask8
+#define f64_FIRST(n) ((__mmask8)((1u << (n)) - 1))
+#define f64_LOAD_SOME(p, mask) _mm512_maskz_loadu_pd(mask, p)
+#define f64_STORE_SOME(p, mask, v) _mm512_mask_storeu_pd(p, mask, v)
 #define i32_SET1(x) ((i32_VEC)_mm512_set1_epi32((int)(x)))
 #define f16_WIDEN(v) _mm512_cvtph_ps((__m256i)(v))
 #define f16_NARROW(v) ((u16_RAW)_mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))
@@ -59,6 +67,14 @@ typedef int64_t f64_IVEC __attribute__((vector_size(32)));
 #define f64_STREAM(p, v) _mm256_stream_pd(p, v)
 #define f64_SET1(x) _mm256_set1_pd(x)
 #define f64_FMA(a, b, c) _mm256_fmadd_pd(a, b, c)
+#define f32_MASK __m256i
+#define f32_FIRST(n) _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
+#define f32_LOAD_SOME(p, mask) _mm256_maskload_ps(p, mask)
+#define f32_STORE_SOME(p, mask, v) _mm256_maskstore_ps(p, mask, v)
+#define f64_MASK __m256i
+#define f64_FIRST(n) _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3))
+#define f64_LOAD_SOME(p, mask) _mm256_maskload_pd(p, mask)
+#define f64_STORE_SOME(p, mask, v) _mm256_maskstore_pd(p, mask, v)
 #define i32_SET1(x) ((i32_VEC)_mm256_set1_epi32((int)(x)))
 #define f16_WIDEN(v) _mm256_cvtph_ps((__m128i)(v))
 #define f16_NARROW(v) ((u16_RAW)_mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))

@@ -36,46 +36,18 @@ INLINE void NAME(ukr_body)(const int mr, const int nv, ptrdiff_t kc, const LANE 
                                     const char *pf, ptrdiff_t pf_step) {                                               \
         NAME(ukr_body)(r <= MR ? r : MR, v <= NV ? v : NV, kc, a, b, ldb, h, how, pf, pf_step);                        \
     }
-#if NR_VECS == 2
-#define UKRS(r) UKR(r, 1) UKR(r, 2)
-#define UKR_NAMES(r) NAME(ukr_##r##_1), NAME(ukr_##r##_2)
-#elif NR_VECS == 3
-#define UKRS(r) UKR(r, 1) UKR(r, 2) UKR(r, 3)
-#define UKR_NAMES(r) NAME(ukr_##r##_1), NAME(ukr_##r##_2), NAME(ukr_##r##_3)
-#elif NR_VECS == 4
-#define UKRS(r) UKR(r, 1) UKR(r, 2) UKR(r, 3) UKR(r, 4)
-#define UKR_NAMES(r) NAME(ukr_##r##_1), NAME(ukr_##r##_2), NAME(ukr_##r##_3), NAME(ukr_##r##_4)
-#endif
+#define UKR_NAME(r, v) NAME(ukr_##r##_##v),
+#define EACH_VARIANT(X) CAT(ROWS_, MR)(CAT(VECS_, NR_VECS), X)
+#define VECS_2(r, X) X(r, 1) X(r, 2)
+#define VECS_3(r, X) VECS_2(r, X) X(r, 3)
+#define VECS_4(r, X) VECS_3(r, X) X(r, 4)
+#define ROWS_4(V, X) V(1, X) V(2, X) V(3, X) V(4, X)
+#define ROWS_6(V, X) ROWS_4(V, X) V(5, X) V(6, X)
+#define ROWS_8(V, X) ROWS_6(V, X) V(7, X) V(8, X)
+#define ROWS_12(V, X) ROWS_8(V, X) V(9, X) V(10, X) V(11, X) V(12, X)
+#define ROWS_14(V, X) ROWS_12(V, X) V(13, X) V(14, X)
 // clang-format off
-UKRS(1) UKRS(2) UKRS(3) UKRS(4)
-#if MR > 4
-UKRS(5) UKRS(6)
-#endif
-#if MR > 6
-UKRS(7) UKRS(8)
-#endif
-#if MR > 8
-UKRS(9) UKRS(10) UKRS(11) UKRS(12)
-#endif
-#if MR > 12
-UKRS(13) UKRS(14)
-#endif
-    // clang-format on
-    _Static_assert(MR == 4 || MR == 6 || MR == 8 || MR == 12 || MR == 14, "add the row variants of this MR");
+EACH_VARIANT(UKR)
+static const falcon_ukr_fn NAME(ukr_table)[MR * NV] = {EACH_VARIANT(UKR_NAME)};
+// clang-format on
 _Static_assert(NR_VECS == NV, "NR_VECS is NR in vectors, spelled for the preprocessor");
-
-static const falcon_ukr_fn NAME(ukr_table)[MR * NV] = {
-    UKR_NAMES(1),  UKR_NAMES(2),  UKR_NAMES(3),  UKR_NAMES(4),
-#if MR > 4
-    UKR_NAMES(5),  UKR_NAMES(6),
-#endif
-#if MR > 6
-    UKR_NAMES(7),  UKR_NAMES(8),
-#endif
-#if MR > 8
-    UKR_NAMES(9),  UKR_NAMES(10), UKR_NAMES(11), UKR_NAMES(12),
-#endif
-#if MR > 12
-    UKR_NAMES(13), UKR_NAMES(14),
-#endif
-};
