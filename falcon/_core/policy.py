@@ -88,6 +88,12 @@ SMALLEST_OWN_OF_ROWS, FEWEST_COLUMNS = 1.0e8, 64
 # OpenBLAS's speed at 320, at 0.97 to 1.04 at 512, by three at 1.05 to 1.15 at 640 (AMX machine).
 SMALLEST_OWN_COMPLEX = 2.5e8
 
+# Batches: from this many seconds of np.matmul's time on, and up to this much work of a product.
+# np.matmul's time (Zen 4): seconds of each product, of an operation on a byte of its type by a
+# BLAS, which runs on one thread where products are small, and of an operation in loops.
+LEAST_BATCH, LARGEST_OF_BATCH = 20e-6, 2.0 * 256**3
+_NUMPY_CALL, _BLAS_FLOP, _LOOP_FLOP = 40e-9, 2.5e-12, 3.5e-10
+
 # Products of smaller blocks are too small for any kernel to be fast; another level needs blocks of
 # four times that size to save anything. Predictions err by about 3 %.
 BLAS = Policy(
@@ -114,6 +120,12 @@ def has_own_kernels(M: int, N: int, K: int, flops: float, *, is_complex: bool = 
     if min(M, N) < THINNEST_OWN or K < SHORTEST_OWN:
         return False
     return M <= FEW_ROWS or (N >= FEWEST_COLUMNS and flops >= SMALLEST_OWN_OF_ROWS)
+
+
+def is_long_batch(problem: Problem, count: int) -> bool:
+    """Whether a batch of so many products takes np.matmul longer than a call of an engine."""
+    per_flop = _BLAS_FLOP * problem.operand.itemsize if problem.operand.has_blas else _LOOP_FLOP
+    return count * (_NUMPY_CALL + per_flop * problem.flops) >= LEAST_BATCH
 
 
 def host_policy(problem: Problem, *, has_kernels: bool = True) -> Policy:

@@ -17,7 +17,13 @@ from falcon._core.dtypes import BY_ARITHMETIC, ENGINE, DType
 from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Method, Plan
-from falcon._core.policy import Policy, has_own_kernels, host_policy
+from falcon._core.policy import (
+    LARGEST_OF_BATCH,
+    Policy,
+    has_own_kernels,
+    host_policy,
+    is_long_batch,
+)
 from falcon._core.problem import Problem, has_few_rows
 from falcon._core.rates import Rates
 from falcon.schemes import M3, M4, ComplexScheme, Scheme
@@ -80,10 +86,12 @@ class CpuBackend:
         """Return that of fast kernels: every type here has them."""
         return host_policy(problem)
 
-    def beats_blas(self, problem: Problem) -> bool:
-        """Whether products are large enough, or have few rows, and kernels for vectors run."""
+    def beats_blas(self, problem: Problem, count: int = 1) -> bool:
+        """Whether products are large enough, or many, or have few rows, and vector kernels run."""
         if isa() == "generic":
             return False
+        if count > 1 and problem.flops <= LARGEST_OF_BATCH and is_long_batch(problem, count):
+            return True
         sizes, operand = (problem.M, problem.N, problem.K), problem.operand
         if has_own_kernels(*sizes, problem.flops, is_complex=operand.is_complex):
             return True
