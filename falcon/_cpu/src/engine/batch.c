@@ -46,7 +46,7 @@ typedef struct {
     const falcon_problem *prob;
     const falcon_batch *batch;
     ptrdiff_t first, count, parts, grab;
-    int is_direct, opened;
+    int team, is_direct, opened;
     fl_direct direct;
 } fl_batch_job;
 
@@ -67,24 +67,44 @@ static ptrdiff_t open_batch(void *job, ptrdiff_t *grab) {
     return j->opened++ ? 0 : j->count * j->parts;
 }
 
+static fl_matrices matrices_at(const falcon_problem *p, const fl_place *x) {
+    return (fl_matrices){(const char *)p->a + x->offset[0], (const char *)p->b + x->offset[1],
+                         (char *)p->c + x->offset[2]};
+}
+
+/* The matrix after the last one of a claim that its thread is likely to do: other threads claim as many meanwhile. */
+static fl_matrices likely(const fl_batch_job *j, ptrdiff_t end) {
+    const ptrdiff_t unit = end + (j->team - 1) * j->grab;
+    const fl_place x = nth(j->batch, j->first + FL_MIN(unit / j->parts, j->count - 1));
+    return matrices_at(j->prob, &x);
+}
+
+static void multiply(fl_batch_job *j, ptrdiff_t first, ptrdiff_t end) {
+    const char *packed = NULL;
+    fl_place x = nth(j->batch, j->first + first / j->parts);
+    fl_matrices at = matrices_at(j->prob, &x), next = at;
+    const ptrdiff_t strips = j->direct.strips;
+    for (ptrdiff_t u = first, part = first % j->parts; u < end; u++) {
+        const ptrdiff_t begin = part * strips / j->parts;
+        if (++part == j->parts)
+            advance(j->batch, &x), part = 0;
+        next = u + 1 < end ? matrices_at(j->prob, &x) : likely(j, end);
+        fl_direct_strips(&j->direct, at, &next, begin, part ? part * strips / j->parts : strips, &packed);
+        at = next;
+    }
+}
+
 static void do_matrices(void *job, int seat, ptrdiff_t first, ptrdiff_t end) {
     (void)seat;
     fl_batch_job *j = job;
-    const char *packed = NULL;
-    fl_place x = nth(j->batch, j->first + first / j->parts);
-    const falcon_problem *p = j->prob;
-    for (ptrdiff_t u = first; u < end; u++) {
-        if (j->is_direct) {
-            const ptrdiff_t part = u % j->parts, strips = j->direct.strips;
-            fl_direct_strips(&j->direct, (const char *)p->a + x.offset[0], (const char *)p->b + x.offset[1],
-                             (char *)p->c + x.offset[2], part * strips / j->parts, (part + 1) * strips / j->parts,
-                             &packed);
-        } else {
-            const falcon_problem q = problem_at(p, &x);
-            falcon_gemm_small(j->kern, &q);
+    if (j->is_direct) {
+        multiply(j, first, end);
+    } else {
+        fl_place x = nth(j->batch, j->first + first);
+        for (; first < end; first++, advance(j->batch, &x)) {
+            const falcon_problem p = problem_at(j->prob, &x);
+            falcon_gemm_small(j->kern, &p);
         }
-        if ((u + 1) % j->parts == 0)
-            advance(j->batch, &x);
     }
     j->kern->fence();
 }
@@ -109,7 +129,7 @@ void falcon_gemm_batch(const falcon_kernel *kern, const falcon_problem *prob, co
         return;
     }
     const double macs = (double)q.M * (double)q.N * (double)q.K + OVERHEAD;
-    const int team = fl_team_size((double)count * macs / macs_per_thread, threads);
+    const int team = j.team = fl_team_size((double)count * macs / macs_per_thread, threads);
     if (j.is_direct) {
         j.direct = fl_direct_of(j.kern, &q, NULL);
         if (team > 1 && count < team * CLAIMS_PER_THREAD) /* the parts that pay for claims, of two strips at least */

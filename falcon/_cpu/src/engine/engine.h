@@ -159,13 +159,18 @@ typedef struct {
     ptrdiff_t panels, width;  /* of B: their number, columns of each */
     ptrdiff_t panel;          /* bytes of a packed one */
     int in_place, is_kept;    /* whether B is not packed; whether all its panels have room */
+    int prefetches;
 } fl_direct;
 /* Whether a problem, whose C is by rows, is multiplied so. */
 int fl_is_direct(const falcon_kernel *kern, const falcon_problem *q);
 fl_direct fl_direct_of(const falcon_kernel *kern, const falcon_problem *q, void *watch);
-/* Strips first to end-1 of a product of these matrices.  *packed: the B that the thread's scratch memory holds, or
- * NULL. */
-void fl_direct_strips(const fl_direct *d, const char *a, const char *b, char *c, ptrdiff_t first, ptrdiff_t end,
+/* Strips first to end-1 of a product of matrices at these addresses.  next: NULL, or the matrices to prefetch meanwhile.
+ * *packed: the B that the thread's scratch memory holds, or NULL. */
+typedef struct {
+    const char *a, *b;
+    char *c;
+} fl_matrices;
+void fl_direct_strips(const fl_direct *d, fl_matrices at, const fl_matrices *next, ptrdiff_t first, ptrdiff_t end,
                       const char **packed);
 
 /* scratch.c: FL_SCRATCH bytes of the calling thread, 64-byte aligned, for one user at a time */

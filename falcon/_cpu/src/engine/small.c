@@ -100,7 +100,7 @@ int falcon_gemm_small(const falcon_kernel *kern, const falcon_problem *prob) {
     if (fl_is_direct(kern, &q)) {
         const fl_direct d = fl_direct_of(kern, &q, watch);
         const char *packed = NULL;
-        fl_direct_strips(&d, q.a, q.b, q.c, 0, d.strips, &packed);
+        fl_direct_strips(&d, (fl_matrices){q.a, q.b, q.c}, NULL, 0, d.strips, &packed);
         return kern->tripped(watch);
     }
     const fl_pass p = one_pass(kern, &q);

@@ -9,7 +9,7 @@ INLINE const LANE *NAME(row)(const int i, const char *const a[V_ROWS / 3 + 1], p
 
 /* See falcon_direct_fn.  mr, nv and whole (whether the last vector is) are constants in every instance. */
 INLINE void NAME(direct_body)(const int mr, const int nv, const int whole, const falcon_direct *how, const char *a,
-                              const char *b, char *c, ptrdiff_t cols) {
+                              const char *b, char *c, ptrdiff_t cols, const char *pf, ptrdiff_t pf_step) {
     VEC s[V_ROWS + 1][NV];
     const CAT(D, _MASK) some = CAT(D, _FIRST)(cols - (nv - 1) * VLEN);
     const ptrdiff_t rs = how->a_rs, cs = how->a_cs, ldb = how->b_rs, ldc = how->c_rs;
@@ -18,7 +18,8 @@ INLINE void NAME(direct_body)(const int mr, const int nv, const int whole, const
 #pragma GCC unroll 6
     for (int i = 0; i < mr; i += 3)
         at[i / 3] = a + i * rs;
-    for (ptrdiff_t k = how->K; k > 0; k--, b += ldb) {
+    for (ptrdiff_t k = how->K; k > 0; k--, b += ldb, pf += pf_step) {
+        __builtin_prefetch(pf, 0, 2);
         VEC bv[NV];
 #pragma GCC unroll 4
         for (int j = 0; j < nv; j++)
@@ -79,11 +80,11 @@ INLINE void NAME(direct_body)(const int mr, const int nv, const int whole, const
 
 #define DIRECT(r, v)                                                                                                   \
     static void NAME(direct_##r##_##v)(const falcon_direct *how, const void *a, const void *b, void *c,                \
-                                       ptrdiff_t cols) {                                                               \
+                                       ptrdiff_t cols, const char *pf, ptrdiff_t pf_step) {                            \
         if (cols == v * VLEN)                                                                                          \
-            NAME(direct_body)(r <= MR ? r : MR, v <= NV ? v : NV, 1, how, a, b, c, cols);                              \
+            NAME(direct_body)(r <= MR ? r : MR, v <= NV ? v : NV, 1, how, a, b, c, cols, pf, pf_step);                              \
         else                                                                                                           \
-            NAME(direct_body)(r <= MR ? r : MR, v <= NV ? v : NV, 0, how, a, b, c, cols);                              \
+            NAME(direct_body)(r <= MR ? r : MR, v <= NV ? v : NV, 0, how, a, b, c, cols, pf, pf_step);                              \
     }
 #define DIRECT_NAME(r, v) NAME(direct_##r##_##v),
 // clang-format off

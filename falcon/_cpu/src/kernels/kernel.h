@@ -91,13 +91,15 @@ typedef void (*falcon_write_fn)(const void *ct, const void *h, double coef, falc
                                 void *watch);
 /* C = alpha A B + beta C of up to mr rows and nr columns, of operands that are read and written where they are: A by any
  * strides, the rows of B and C contiguous.  The variant [rows-1][vectors-1] is for that many rows, and as many vectors
- * as `cols` columns need.  Sums run along K in one chain. */
+ * as `cols` columns need.  Sums run along K in one chain.  pf: in every step, prefetch into L2 one of the lines pf,
+ * pf + pf_step, ... (bytes). */
 typedef struct {
     ptrdiff_t K, a_rs, a_cs, b_rs, c_rs; /* strides in bytes */
     falcon_scalar alpha, beta;
     void *watch; /* NULL, or see falcon_write_fn */
 } falcon_direct;
-typedef void (*falcon_direct_fn)(const falcon_direct *how, const void *a, const void *b, void *c, ptrdiff_t cols);
+typedef void (*falcon_direct_fn)(const falcon_direct *how, const void *a, const void *b, void *c, ptrdiff_t cols,
+                                 const char *pf, ptrdiff_t pf_step);
 /* C = alpha*(re + i im) + beta*C on complex numbers: two micro-tiles of accumulators, strides in complex numbers; watch
  * and stream as above. */
 typedef void (*falcon_write_parts_fn)(const void *re, const void *im, falcon_scalar alpha, falcon_scalar beta, void *c,
