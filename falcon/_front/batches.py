@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from falcon._backends import host_engine
+from falcon._core import observe
 from falcon._core.dtypes import DType
 from falcon._core.options import Options, threads_of
 from falcon._core.plan import Plan
@@ -98,12 +100,18 @@ def _by_numpy(
     copied = sum(x.size for x in cast) * dtype.itemsize
     limit = options.workspace_limit
     able = not cast or (dtype.module == "numpy" and (limit is None or copied <= limit))
-    is_short = plan is not None and not is_long_batch(plan.problem, prod(out.shape[:-2]))
+    count = prod(out.shape[:-2])
+    is_short = plan is not None and not is_long_batch(plan.problem, count)
     if plan is not None and not (is_short and options.backend == "auto"):
         if not isinstance(plan.backend, NumpyBackend):
             if able:  # operands of two types, as np.matmul takes them
                 a, b = np.asarray(a, operand.left.numpy), np.asarray(b, operand.right.numpy)
-            return plan if plan.backend.execute_batch(plan, a, b, out) else ""
+            start = perf_counter()
+            if not plan.backend.execute_batch(plan, a, b, out):
+                return ""
+            for told in observe.observers:
+                told(plan, perf_counter() - start, count)
+            return plan
         able = able and (operand.has_blas or operand.engine is None)
     if not able:
         return ""

@@ -209,10 +209,14 @@ def remember(
     if isinstance(way, Plan):
         if min(a.ndim, b.ndim) < 2 or (way.problem.symmetric and not _are_twins(a, b)):
             return
-        run = partial(_run_plan if result.ndim == 2 else _run_batch, way)
-        direct = getattr(way.backend, "direct_product", None)
-        if direct is not None and result.ndim == 2:
-            run = direct(way) or run
+        if result.ndim == 2:
+            direct = getattr(way.backend, "direct_product", lambda _: None)
+            run = direct(way) or partial(_run_plan, way)
+        else:
+            direct = getattr(way.backend, "direct_batch", lambda *_: None)
+            run = direct(way, a, b, result)
+            if run is None:
+                return
     elif exceeds(threads_of(options)):
         return
     keep(_calls, _key(a, b, out, arguments), run, (result.shape, result.dtype))
@@ -221,14 +225,6 @@ def remember(
 def _run_plan(plan: Plan, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> np.ndarray:
     plan.execute(a, b, None, out)
     return out
-
-
-def _run_batch(plan: Plan, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> np.ndarray | None:
-    batch = out.shape[:-2]
-    a, b = (
-        x if x.shape[:-2] == batch else np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b)
-    )
-    return out if plan.backend.execute_batch(plan, a, b, out) else None
 
 
 def _recall_others(a: Any, b: Any, out: Any, arguments: tuple) -> Any:
