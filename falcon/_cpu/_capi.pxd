@@ -85,8 +85,8 @@ cdef extern from "falcon_cpu.h" nogil:
                     void *workspace, falcon_profile *profile)
     int falcon_form(const falcon_kernel *kern, const falcon_scheme *scheme,
                     const falcon_problem *prob)
-    int falcon_is_small(const falcon_problem *prob)
-    int falcon_gemm_small(const falcon_kernel *kern, const falcon_problem *prob)
+    int falcon_is_small(const falcon_kernel *kern, const falcon_problem *prob)
+    int falcon_gemm_small(const falcon_kernel *kern, const falcon_problem *prob, int threads)
     enum: FALCON_BATCH_AXES
     ctypedef struct falcon_batch:
         int axes

@@ -128,7 +128,8 @@ cdef class Layout:
         """Choose what is open."""
         cdef const falcon_scheme *s = form_of(self.scheme)
         self.form = falcon_form(self.kern, s, &self.problem)
-        self.is_small = not self.is_blocked and s == NULL and falcon_is_small(&self.problem)
+        self.is_small = (
+            not self.is_blocked and s == NULL and falcon_is_small(self.kern, &self.problem))
         self.cut, self.nbytes = self.asked, 0
         falcon_blocking_fill(self.kern, s, &self.problem, self.threads, self.limit, &self.cut)
         if not self.is_small:
@@ -392,7 +393,7 @@ def gemm(Layout layout not None, a, b, c, alpha=1.0, beta=0.0, *, workspace=None
             if profile:
                 raise ValueError("a profile of a small product needs plan(..., is_blocked=True)")
             with nogil:
-                nonfinite = falcon_gemm_small(layout.kern, &p)
+                nonfinite = falcon_gemm_small(layout.kern, &p, layout.threads)
             return not nonfinite if report else None
         w = layout.room(Workspace(layout.nbytes) if workspace is None else workspace, &v[4])
         with nogil:

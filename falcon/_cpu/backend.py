@@ -215,6 +215,8 @@ class CpuBackend:
         at_a, at_b, at_out = ((0,) * (x.ndim - 2) for x in arrays)
 
         def run(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> np.ndarray:
+            if plan.threads > 1 and perf_counter() > share.next_look:
+                share.look()
             first, workspace = out[at_out], pool.shared().take(nbytes)
             try:
                 _core.gemm_batch(

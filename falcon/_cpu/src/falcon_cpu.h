@@ -123,10 +123,10 @@ size_t falcon_workspace(const falcon_kernel *kern, const falcon_scheme *scheme, 
 int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob, int threads,
                 const falcon_blocking *blk, void *workspace, falcon_profile *profile);
 
-/* Is this problem small enough for falcon_gemm_small: one thread, its own scratch
- * memory, no workspace, no blocking?  (classical only) */
-int falcon_is_small(const falcon_problem *prob);
-int falcon_gemm_small(const falcon_kernel *kern, const falcon_problem *prob);
+/* Is this problem small enough for falcon_gemm_small: scratch memory of threads, no
+ * workspace, no blocking?  (classical only) */
+int falcon_is_small(const falcon_kernel *kern, const falcon_problem *prob);
+int falcon_gemm_small(const falcon_kernel *kern, const falcon_problem *prob, int threads);
 
 /* The matrices first to first+count-1 of a batch, classically.  prob: the problem of the first matrix of all; extent:
  * the batch's shape; step: bytes from matrix to matrix along each of its axes, of A, B and C (a mirror lies as C

@@ -168,7 +168,7 @@ static int one_case(int isa, int dtype, const falcon_scheme *scheme, const char 
         if (pass == INF_IN_AB)
             poison(&a, &b);
         if (small)
-            t.nonfinite = falcon_gemm_small(t.kern, &t.prob);
+            t.nonfinite = falcon_gemm_small(t.kern, &t.prob, 2);
         else
             run(&t);
         for (ptrdiff_t i = 0; i < M && !why; i++)

@@ -150,28 +150,24 @@ int fl_gemv(const falcon_kernel *kern, const falcon_problem *prob, int threads);
 /* Whether it is a matrix-vector product too small for a second thread. */
 int fl_is_small_gemv(const falcon_problem *prob);
 
-/* direct.c: a product by kernels that read operands where they are */
-typedef struct {
-    const falcon_kernel *kern;
-    const falcon_problem *prob;
-    falcon_direct how;
-    ptrdiff_t strips, rows;   /* of A: their number, rows of each */
-    ptrdiff_t panels, width;  /* of B: their number, columns of each */
-    ptrdiff_t panel;          /* bytes of a packed one */
-    int in_place, is_kept;    /* whether B is not packed; whether all its panels have room */
-    int prefetches;
-} fl_direct;
-/* Whether a problem, whose C is by rows, is multiplied so. */
+/* direct.c: products by kernels that read operands where they are.  Whether a problem, whose C is by rows, is multiplied
+ * so; and the matrices first to first+count-1 of a batch: whether a value was not finite, if `reports`. */
 int fl_is_direct(const falcon_kernel *kern, const falcon_problem *q);
-fl_direct fl_direct_of(const falcon_kernel *kern, const falcon_problem *q, void *watch);
-/* Strips first to end-1 of a product of matrices at these addresses.  next: NULL, or the matrices to prefetch meanwhile.
- * *packed: the B that the thread's scratch memory holds, or NULL. */
+int fl_direct_batch(const falcon_kernel *kern, const falcon_problem *q, const falcon_batch *batch, ptrdiff_t first,
+                    ptrdiff_t count, int team, int reports);
+/* Where a matrix of a batch is: its place in the shape, bytes from the first A, B and C. */
 typedef struct {
-    const char *a, *b;
-    char *c;
-} fl_matrices;
-void fl_direct_strips(const fl_direct *d, fl_matrices at, const fl_matrices *next, ptrdiff_t first, ptrdiff_t end,
-                      const char **packed);
+    ptrdiff_t at[FALCON_BATCH_AXES], offset[3];
+} fl_place;
+fl_place fl_nth(const falcon_batch *batch, ptrdiff_t n);
+void fl_advance(const falcon_batch *batch, fl_place *place);
+/* How a team claims a batch: units, each a matrix or one of `parts` of it, `grab` of them at a time.  strips: the most
+ * parts of a matrix. */
+typedef struct {
+    ptrdiff_t units, parts, grab;
+    int team;
+} fl_claims;
+fl_claims fl_claims_of(const falcon_problem *q, ptrdiff_t count, int team, ptrdiff_t strips);
 
 /* scratch.c: FL_SCRATCH bytes of the calling thread, 64-byte aligned, for one user at a time */
 enum { FL_SCRATCH = 96 << 10 };

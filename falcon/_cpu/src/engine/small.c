@@ -1,9 +1,9 @@
-/* small.c - products too small for threads, and C = beta*C.
+/* small.c - products without a workspace, most of them too small for threads, and C = beta*C.
  *
  * Larger classical problems run through falcon_gemm with scheme NULL.  Up to
- * small_macs multiply-adds neither threads nor choosing a blocking pays: one
- * thread runs the tile loop in its own scratch memory, packs A panel by panel and reads B
- * in place.
+ * small_macs multiply-adds neither threads nor choosing a blocking pays: kernels
+ * read the operands in place (direct.c), or one thread runs the tile loop in its own
+ * scratch memory, packs A panel by panel and reads B in place.
  */
 #include "engine.h"
 #include <string.h>
@@ -11,13 +11,21 @@
 /* 100^3: about 20 microseconds of work on one core; below, waking a second thread
  * or choosing a blocking takes a noticeable part of the time. */
 static const double small_macs = 1e6;
+/* Up to these, where M is at least so many strips, threads share the strips of a product that is read in place: 1.1
+ * times as fast as with packed panels. */
+static const double shared_macs = 256.0 * 256 * 256;
+enum { SHARED_STRIPS = 8 };
 /* Steps of K at a time: two panels of the widest kernels, 8 + 24 lines of float64, take 64 KiB of the scratch. */
 enum { SMALL_KC = 256 };
 
-int falcon_is_small(const falcon_problem *p) {
+int falcon_is_small(const falcon_kernel *kern, const falcon_problem *p) {
+    const double macs = (double)p->M * (double)p->N * (double)p->K;
     if (fl_is_gemv(NULL, p)) /* bound by memory: threads pay earlier */
         return fl_is_small_gemv(p);
-    return !p->packed_b && (double)p->M * (double)p->N * (double)p->K <= small_macs;
+    if (p->packed_b || macs > shared_macs)
+        return 0;
+    const falcon_problem q = fl_wants_transpose(p) ? fl_transposed_problem(p) : *p;
+    return macs <= small_macs || (q.M >= SHARED_STRIPS * kern->mr && fl_is_direct(kern, &q));
 }
 
 /* The whole problem as one pass in which tiles pack their own panels. */
@@ -83,7 +91,7 @@ void falcon_scale_c(const falcon_kernel *kern, const falcon_problem *p) {
         fl_mirror(&pass, all);
 }
 
-int falcon_gemm_small(const falcon_kernel *kern, const falcon_problem *prob) {
+int falcon_gemm_small(const falcon_kernel *kern, const falcon_problem *prob, int threads) {
     char watch[FALCON_WATCH] __attribute__((aligned(64))) = {0};
     if (prob->M <= 0 || prob->N <= 0)
         return 0;
@@ -98,10 +106,8 @@ int falcon_gemm_small(const falcon_kernel *kern, const falcon_problem *prob) {
     if (swap)
         kern = kern->transposed;
     if (fl_is_direct(kern, &q)) {
-        const fl_direct d = fl_direct_of(kern, &q, watch);
-        const char *packed = NULL;
-        fl_direct_strips(&d, (fl_matrices){q.a, q.b, q.c}, NULL, 0, d.strips, &packed);
-        return kern->tripped(watch);
+        static const falcon_batch alone = {0};
+        return fl_direct_batch(kern, &q, &alone, 0, 1, fl_threads(&q, threads), 1);
     }
     const fl_pass p = one_pass(kern, &q);
     const ptrdiff_t micro = fl_micro_bytes(kern);
