@@ -90,9 +90,9 @@ class CpuBackend:
         """Whether products are large enough, or many, or have few rows, and vector kernels run."""
         if isa() == "generic":
             return False
-        if count > 1 and problem.threads > 1 and not problem.operand.is_complex:
-            if problem.flops <= LARGEST_OF_BATCH and is_long_batch(problem, count):
-                return True
+        is_batch = count > 1 and problem.threads > 1 and not problem.operand.is_complex
+        if is_batch and problem.flops <= LARGEST_OF_BATCH and is_long_batch(problem, count):
+            return True
         sizes, operand = (problem.M, problem.N, problem.K), problem.operand
         if has_own_kernels(*sizes, problem.flops, is_complex=operand.is_complex):
             return True

@@ -111,9 +111,7 @@ def test_bits_do_not_depend_on_threads(batches):
     for shape in ((200, 31, 33), (5, 130, 140), (3, 200, 300)):
         a = random.standard_normal(shape)
         b = random.standard_normal((shape[0], shape[2], 70))
-        one, two, more = (
-            falcon.matmul(a, b, reproducible=True, threads=x) for x in (1, 2, None)
-        )
+        one, two, more = (falcon.matmul(a, b, reproducible=True, threads=x) for x in (1, 2, None))
         assert np.array_equal(one, two) and np.array_equal(one, more)
         single = falcon.matmul(a[1], b[1], reproducible=True)
         np.testing.assert_allclose(one[1], single, rtol=0, atol=1e-12 * shape[2])
