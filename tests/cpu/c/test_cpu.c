@@ -9,6 +9,7 @@
  * a second run on real numbers compares thread counts bit for bit.  Operands
  * end at an unreadable page, C's gaps hold canaries, workspaces hold NaN.
  */
+#include "batch_case.h"
 #include "elements.h"
 #include "emulated_case.h"
 #include "engine/engine.h"
@@ -168,7 +169,7 @@ static int one_case(int isa, int dtype, const falcon_scheme *scheme, const char 
         if (pass == INF_IN_AB)
             poison(&a, &b);
         if (small)
-            t.nonfinite = falcon_gemm_small(t.kern, &t.prob, 2);
+            t.nonfinite = falcon_gemm_small(t.kern, &t.prob, t.threads);
         else
             run(&t);
         for (ptrdiff_t i = 0; i < M && !why; i++)
@@ -412,6 +413,7 @@ int main(int argc, char **argv) {
                                           complex_scheme_of(dense_compose(c2, st), 0)};
     dense_free(st), dense_free(c1), dense_free(c2);
     int failures = alone || falcon_threading(-1) != FALCON_OWN_TEAM ? 0 : team_case(100 * rounds);
+    failures += alone ? 0 : batch_case();
     for (int i = 1; i < N_SCHEMES; i++) {
         int32_t scratch[256];
         const char *why = falcon_scheme_check(&schemes[i].s, scratch);

@@ -47,7 +47,7 @@ void fl_advance(const falcon_batch *b, fl_place *x) {
     }
 }
 
-/* Multiply-adds of a claim, about 10 microseconds of work; what a matrix costs besides; the least claims of a thread. */
+/* Multiply-adds of a claim, about 10 microseconds of work; what a matrix costs besides; least claims of a thread. */
 static const double macs_per_claim = 5e5, macs_of_a_matrix = 500;
 enum { CLAIMS_PER_THREAD = 8 };
 
@@ -70,7 +70,8 @@ typedef struct {
     ptrdiff_t panels, width; /* of B: their number, columns of each */
     ptrdiff_t panel;         /* bytes of a packed one */
     int in_place, is_kept;   /* whether B is not packed; whether all its panels have room */
-    int gathers, prefetches; /* whether it is packed element by element; whether the next matrices are prefetched */
+    ptrdiff_t whole;         /* its steps that are packed in vectors */
+    int prefetches;          /* whether the next matrices are prefetched */
 } fl_direct;
 typedef struct {
     const char *a, *b;
@@ -84,8 +85,8 @@ static fl_direct direct_of(const falcon_kernel *kern, const falcon_problem *q) {
     d.rows = fl_div_up(q->M, d.strips);
     d.panels = fl_div_up(vectors, most);
     d.width = fl_div_up(vectors, d.panels) * kern->vlen;
-    d.gathers = q->K < kern->vlen;
-    const ptrdiff_t lanes = d.gathers ? FL_MIN(q->N, d.width) : kern->nr; /* from row to row of a packed panel */
+    d.whole = q->K / kern->vlen * kern->vlen;
+    const ptrdiff_t lanes = d.whole ? kern->nr : FL_MIN(q->N, d.width); /* from row to row of a packed panel */
     d.how = (falcon_direct){.K = q->K,
                             .a_rs = q->a_rs * elem,
                             .a_cs = q->a_cs * elem,
@@ -125,8 +126,8 @@ static const char *next_lines(fl_lines *x, ptrdiff_t K) {
     return at;
 }
 
-/* Strips first to end-1 of a product of matrices at these addresses.  next: those to prefetch meanwhile.  *packed: the B
- * that the thread's scratch memory holds, or NULL. */
+/* Strips first to end-1 of a product of matrices at these addresses.  next: those to prefetch meanwhile.  *packed: the
+ * B that the thread's scratch memory holds, or NULL. */
 static void strips_of(const fl_direct *d, fl_matrices at, fl_matrices next, ptrdiff_t first, ptrdiff_t end,
                       const char **packed) {
     const falcon_problem *q = d->prob;
@@ -147,10 +148,13 @@ static void strips_of(const fl_direct *d, fl_matrices at, fl_matrices next, ptrd
         const char *b = at.b + z * q->b_cs * elem;
         if (!d->in_place) {
             char *to = room + (d->is_kept ? j : 0) * d->panel;
-            if (!is_packed && d->gathers) /* packing takes transposes of whole vectors, and pads */
-                fl_gather(b, q->b_cs, q->b_rs, cols, q->K, elem, to, FL_MIN(q->N, d->width));
-            else if (!is_packed)
-                kern->pack_b(b, q->b_cs, q->b_rs, cols, q->K, to, q->K);
+            if (!is_packed) {
+                const ptrdiff_t ld = d->how.b_rs / elem;
+                if (d->whole) /* steps that are transposed in vectors; packing the others would pad them */
+                    kern->pack_b(b, q->b_cs, q->b_rs, cols, d->whole, to, d->whole);
+                for (ptrdiff_t k = d->whole; k < q->K; k++)
+                    fl_gather(b + k * q->b_rs * elem, q->b_cs, 0, cols, 1, elem, to + k * ld * elem, cols);
+            }
             b = to;
         }
         const falcon_direct_fn *of_columns = kern->direct + (cols - 1) / kern->vlen;

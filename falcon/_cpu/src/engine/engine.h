@@ -150,8 +150,8 @@ int fl_gemv(const falcon_kernel *kern, const falcon_problem *prob, int threads);
 /* Whether it is a matrix-vector product too small for a second thread. */
 int fl_is_small_gemv(const falcon_problem *prob);
 
-/* direct.c: products by kernels that read operands where they are.  Whether a problem, whose C is by rows, is multiplied
- * so; and the matrices first to first+count-1 of a batch: whether a value was not finite, if `reports`. */
+/* direct.c: products by kernels that read operands where they are.  Whether a problem, whose C is by rows, is
+ * multiplied so; and the matrices first to first+count-1 of a batch: whether a value was not finite, if `reports`. */
 int fl_is_direct(const falcon_kernel *kern, const falcon_problem *q);
 int fl_direct_batch(const falcon_kernel *kern, const falcon_problem *q, const falcon_batch *batch, ptrdiff_t first,
                     ptrdiff_t count, int team, int reports);

@@ -82,9 +82,9 @@ INLINE void NAME(direct_body)(const int mr, const int nv, const int whole, const
     static void NAME(direct_##r##_##v)(const falcon_direct *how, const void *a, const void *b, void *c,                \
                                        ptrdiff_t cols, const char *pf, ptrdiff_t pf_step) {                            \
         if (cols == v * VLEN)                                                                                          \
-            NAME(direct_body)(r <= MR ? r : MR, v <= NV ? v : NV, 1, how, a, b, c, cols, pf, pf_step);                              \
+            NAME(direct_body)(r <= MR ? r : MR, v <= NV ? v : NV, 1, how, a, b, c, cols, pf, pf_step);                 \
         else                                                                                                           \
-            NAME(direct_body)(r <= MR ? r : MR, v <= NV ? v : NV, 0, how, a, b, c, cols, pf, pf_step);                              \
+            NAME(direct_body)(r <= MR ? r : MR, v <= NV ? v : NV, 0, how, a, b, c, cols, pf, pf_step);                 \
     }
 #define DIRECT_NAME(r, v) NAME(direct_##r##_##v),
 // clang-format off

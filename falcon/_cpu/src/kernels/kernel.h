@@ -89,10 +89,10 @@ enum { FALCON_WATCH = 64 };
 typedef void (*falcon_write_fn)(const void *ct, const void *h, double coef, falcon_scalar alpha, falcon_scalar beta,
                                 void *c, ptrdiff_t rs, ptrdiff_t cs, ptrdiff_t rows, ptrdiff_t cols, int stream,
                                 void *watch);
-/* C = alpha A B + beta C of up to mr rows and nr columns, of operands that are read and written where they are: A by any
- * strides, the rows of B and C contiguous.  The variant [rows-1][vectors-1] is for that many rows, and as many vectors
- * as `cols` columns need.  Sums run along K in one chain.  pf: in every step, prefetch into L2 one of the lines pf,
- * pf + pf_step, ... (bytes). */
+/* C = alpha A B + beta C of up to mr rows and nr columns, of operands that are read and written where they are: A by
+ * any strides, the rows of B and C contiguous.  The variant [rows-1][vectors-1] is for that many rows, and as many
+ * vectors as `cols` columns need.  Sums run along K in one chain.  pf: in every step, prefetch into L2 one of the lines
+ * pf, pf + pf_step, ... (bytes). */
 typedef struct {
     ptrdiff_t K, a_rs, a_cs, b_rs, c_rs; /* strides in bytes */
     falcon_scalar alpha, beta;

@@ -81,7 +81,8 @@ INLINE ptrdiff_t X_NAME(pack_lines)(const int width, const uint32_t flip, const 
                 for (int i = 0; i < L_VLEN; i++)
                     x[g][i] = g * L_VLEN + i < vi ? X_NAME(lanes)(flip, s + i * is) : CAT(L, _ZERO)();
             }
-            X_NAME(transpose)(x[g]);
+            if (g * L_VLEN < vi) /* else all are zeros */
+                X_NAME(transpose)(x[g]);
             if (!ragged) {
 #pragma GCC unroll 16
                 for (int i = 0; i < L_VLEN; i++)

@@ -37,27 +37,22 @@ typedef int64_t f64_IVEC __attribute__((vector_size(VEC_BYTES)));
 #define f64_SET1(x) ((x) - (f64_VEC){0})
 #define f64_FMA(a, b, c) ((a) * (b) + (c))
 /* The first `some` elements of a vector, one by one. */
-#define f32_MASK int
-#define f32_FIRST(n) ((int)(n))
-#define f32_LOAD_SOME(p, some)                                                                                         \
+#define SOME_OF(VEC, p, some)                                                                                          \
     ({                                                                                                                 \
-        f32_VEC v_ = {0};                                                                                              \
+        VEC v_ = {0};                                                                                                  \
         for (int l_ = 0; l_ < (some); l_++)                                                                            \
             v_[l_] = (p)[l_];                                                                                          \
         v_;                                                                                                            \
     })
+#define f32_MASK int
+#define f32_FIRST(n) ((int)(n))
+#define f32_LOAD_SOME(p, some) SOME_OF(f32_VEC, p, some)
 #define f32_STORE_SOME(p, some, v)                                                                                     \
     for (int l_ = 0; l_ < (some); l_++)                                                                                \
     (p)[l_] = (v)[l_]
 #define f64_MASK int
 #define f64_FIRST(n) ((int)(n))
-#define f64_LOAD_SOME(p, some)                                                                                         \
-    ({                                                                                                                 \
-        f64_VEC v_ = {0};                                                                                              \
-        for (int l_ = 0; l_ < (some); l_++)                                                                            \
-            v_[l_] = (p)[l_];                                                                                          \
-        v_;                                                                                                            \
-    })
+#define f64_LOAD_SOME(p, some) SOME_OF(f64_VEC, p, some)
 #define f64_STORE_SOME(p, some, v) f32_STORE_SOME(p, some, v)
 #define V_FENCE() ((void)0) /* no non-temporal stores to order */
 
