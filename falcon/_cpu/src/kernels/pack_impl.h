@@ -81,8 +81,7 @@ INLINE ptrdiff_t X_NAME(pack_lines)(const int width, const uint32_t flip, const 
                 for (int i = 0; i < L_VLEN; i++)
                     x[g][i] = g * L_VLEN + i < vi ? X_NAME(lanes)(flip, s + i * is) : CAT(L, _ZERO)();
             }
-            if (g * L_VLEN < vi) /* else all are zeros */
-                X_NAME(transpose)(x[g]);
+            X_NAME(transpose)(x[g]);
             if (!ragged) {
 #pragma GCC unroll 16
                 for (int i = 0; i < L_VLEN; i++)
