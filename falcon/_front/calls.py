@@ -214,9 +214,10 @@ def remember(
             run = direct(way) or partial(_run_plan, way)
         else:
             direct = getattr(way.backend, "direct_batch", lambda *_: None)
-            run = direct(way, a, b, result)
-            if run is None:
+            of_batch = direct(way, a, b, result)
+            if of_batch is None:
                 return
+            run = of_batch
     elif exceeds(threads_of(options)):
         return
     keep(_calls, _key(a, b, out, arguments), run, (result.shape, result.dtype))
