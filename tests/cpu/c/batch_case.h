@@ -5,6 +5,7 @@
 #include "engine/engine.h"
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 enum { WORKERS = 16, CLAIM_MICROSECONDS = 10000 };

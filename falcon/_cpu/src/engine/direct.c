@@ -150,9 +150,11 @@ static void strips_of(const fl_direct *d, fl_matrices at, fl_matrices next, ptrd
             char *to = room + (d->is_kept ? j : 0) * d->panel;
             if (!is_packed) {
                 const ptrdiff_t ld = d->how.b_rs / elem;
-                if (d->whole) /* steps that are transposed in vectors; packing the others would pad them */
+                if (!d->whole)
+                    fl_gather(b, q->b_cs, q->b_rs, cols, q->K, elem, to, ld);
+                else /* steps that are transposed in vectors; packing the others would pad them */
                     kern->pack_b(b, q->b_cs, q->b_rs, cols, d->whole, to, d->whole);
-                for (ptrdiff_t k = d->whole; k < q->K; k++)
+                for (ptrdiff_t k = d->whole; d->whole && k < q->K; k++)
                     fl_gather(b + k * q->b_rs * elem, q->b_cs, 0, cols, 1, elem, to + k * ld * elem, cols);
             }
             b = to;
