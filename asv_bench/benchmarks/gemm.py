@@ -4,6 +4,8 @@ import numpy as np
 
 import falcon
 from falcon._core.dtypes import of
+from falcon.bench.workloads import Shape
+from falcon.bench.workloads import operands as workload_operands
 
 from .common import DTYPES, SHAPES, operands, require, thread_counts
 
@@ -20,6 +22,23 @@ class Gemm:
 
     def time_gemm(self, shape, dtype, scheme):
         falcon.gemm(self.a, self.b, out=self.out, scheme=scheme)
+
+
+class Batches:
+    """Products of one size, 40 million multiplications in all."""
+
+    params = ((8, 16, 32, 64, 128, 256), ("float32", "float64"), ("rows", "columns"))
+    param_names = ("size", "dtype", "operands by")
+
+    def setup(self, size, dtype, order):
+        count = max(8, 40_000_000 // size**3)
+        shape = Shape.of_batch(size, size, size, count, "ab" if order == "columns" else "")
+        self.a, self.b = workload_operands(shape, np.dtype(dtype), seed=0)
+        self.out = np.empty((count, size, size), dtype)
+        self.time_matmul(size, dtype, order)
+
+    def time_matmul(self, size, dtype, order):
+        falcon.matmul(self.a, self.b, out=self.out)
 
 
 class Types:

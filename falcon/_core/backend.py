@@ -42,7 +42,7 @@ class Backend(Executor, Protocol):
     def policy(self, problem: Problem) -> Policy:
         """Return the rules by which a method is chosen for the problem."""
 
-    def beats_blas(self, problem: Problem) -> bool:
+    def beats_blas(self, problem: Problem, count: int = 1) -> bool:
         """Whether its classical algorithm is at least as fast as a BLAS's; asked on the host."""
 
     def candidates(

@@ -244,7 +244,7 @@ def base() -> Options:
 
 def are_default() -> bool:
     """Whether no setting was changed, by the program or the environment (a fast test)."""
-    return active.get() is None and settings() is _DEFAULTS
+    return _base is _DEFAULTS and active.get() is None
 
 
 def _from_environment() -> Options:

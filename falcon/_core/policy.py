@@ -7,7 +7,7 @@ from typing import Any
 
 from falcon.schemes import ComplexScheme
 
-from .dtypes import DType
+from .dtypes import FLOAT32, DType
 from .problem import Problem
 
 
@@ -75,18 +75,24 @@ def panel_bytes(problem: Problem, counts: Any, operand: DType | None = None) -> 
 
 # Below this size no LCMA was ever faster.
 SMALLEST_BLAS = 256
-# The same below this much work: Strassen on falcon's own kernels ran at 0.93 of NumPy's speed at
-# 600 and at 777 x 555 x 999, at 1.04 at 1024.
-SMALLEST_BLAS_FLOPS = 1.0e9
+# The same below this much work (Zen 4, over falcon's classical algorithm): 2x3x3:15 ran at 0.95 at
+# 900 and 1000 in float32, at 1.15 at 1152; in float64 at 1.00 at 900, 1.06 at 1000.
+SMALLEST_BLAS_FLOPS, SMALLEST_SINGLE_FLOPS = 1.0e9, 2.1e9
 # Where falcon's classical kernels run, and NumPy's BLAS does not (72 small products, Zen 4; NumPy's
-# time over falcon's): up to 64 rows, from 5 Mflop on, 0.90 to 1.8; with more rows, from 100 Mflop
-# on, 0.95 to 1.25, below in float32 0.94 to 0.97. Short K costs a kernel that packs 0.4 to 0.95,
-# few columns of many rows 0.6 to 1.3.
+# time over falcon's): up to 64 rows, from 5 Mflop on, 0.90 to 1.8; with more rows, from 250 Mflop
+# on, 0.95 to 1.13, below 0.87 to 0.97 (384^3, 448^3). Short K costs a kernel that packs 0.4 to
+# 0.95, few columns of many rows 0.6 to 1.3.
 SMALLEST_OWN, THINNEST_OWN, SHORTEST_OWN, FEW_ROWS = 5.0e6, 8, 64, 64
-SMALLEST_OWN_OF_ROWS, FEWEST_COLUMNS = 1.0e8, 64
+SMALLEST_OWN_OF_ROWS, FEWEST_COLUMNS = 2.5e8, 64
 # The same for complex products, of which falcon's kernels form four real ones: they ran at 0.94 of
 # OpenBLAS's speed at 320, at 0.97 to 1.04 at 512, by three at 1.05 to 1.15 at 640 (AMX machine).
 SMALLEST_OWN_COMPLEX = 2.5e8
+
+# Batches: from this many seconds of np.matmul's time on, and up to this much work of a product.
+# np.matmul's time (Zen 4): seconds of each product, of an operation on a byte of its type by a
+# BLAS, which runs on one thread where products are small, and of an operation in loops.
+LEAST_BATCH, LARGEST_OF_BATCH = 20e-6, 2.0 * 256**3
+NUMPY_PRODUCT, BLAS_FLOP_BYTE, LOOP_FLOP = 40e-9, 2.5e-12, 3.5e-10
 
 # Products of smaller blocks are too small for any kernel to be fast; another level needs blocks of
 # four times that size to save anything. Predictions err by about 3 %.
@@ -96,6 +102,7 @@ BLAS = Policy(
     smallest_block=64,
     smallest_chunk=64,
 )
+SINGLE = replace(BLAS, smallest_flops=SMALLEST_SINGLE_FLOPS)
 # Panels of a packed operand stay in memory: 8 % less time was not worth three further copies.
 PACKED = replace(BLAS, copy_price=0.05)
 # NumPy multiplies integers without BLAS, a hundred times slower: LCMAs gain at smaller sizes.
@@ -116,10 +123,19 @@ def has_own_kernels(M: int, N: int, K: int, flops: float, *, is_complex: bool = 
     return M <= FEW_ROWS or (N >= FEWEST_COLUMNS and flops >= SMALLEST_OWN_OF_ROWS)
 
 
+def is_long_batch(problem: Problem, count: int) -> bool:
+    """Whether a batch of so many products takes np.matmul longer than a call of an engine."""
+    operand = problem.operand
+    per_flop = BLAS_FLOP_BYTE * operand.itemsize if operand.has_blas else LOOP_FLOP
+    return count * (NUMPY_PRODUCT + per_flop * problem.flops) >= LEAST_BATCH
+
+
 def host_policy(problem: Problem, *, has_kernels: bool = True) -> Policy:
     """Return the policy of products in host memory, by fast kernels or by NumPy's loops."""
     if problem.operand.is_complex:
         return PACKED_COMPLEX if problem.packed else COMPLEX
     if not has_kernels:
         return _OTHER
-    return PACKED if problem.packed else BLAS
+    if problem.packed:
+        return PACKED
+    return SINGLE if problem.operand is FLOAT32 else BLAS

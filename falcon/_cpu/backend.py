@@ -7,7 +7,7 @@ falls back to the classical algorithm where a value is not finite.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from time import perf_counter
 from typing import Any
 
@@ -17,7 +17,13 @@ from falcon._core.dtypes import BY_ARITHMETIC, ENGINE, DType
 from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Method, Plan
-from falcon._core.policy import Policy, has_own_kernels, host_policy
+from falcon._core.policy import (
+    LARGEST_OF_BATCH,
+    Policy,
+    has_own_kernels,
+    host_policy,
+    is_long_batch,
+)
 from falcon._core.problem import Problem, has_few_rows
 from falcon._core.rates import Rates
 from falcon.schemes import M3, M4, ComplexScheme, Scheme
@@ -80,10 +86,13 @@ class CpuBackend:
         """Return that of fast kernels: every type here has them."""
         return host_policy(problem)
 
-    def beats_blas(self, problem: Problem) -> bool:
-        """Whether products are large enough, or have few rows, and kernels for vectors run."""
+    def beats_blas(self, problem: Problem, count: int = 1) -> bool:
+        """Whether products are large enough, or many, or have few rows, and vector kernels run."""
         if isa() == "generic":
             return False
+        is_batch = count > 1 and problem.threads > 1 and not problem.operand.is_complex
+        if is_batch and problem.flops <= LARGEST_OF_BATCH and is_long_batch(problem, count):
+            return True
         sizes, operand = (problem.M, problem.N, problem.K), problem.operand
         if has_own_kernels(*sizes, problem.flops, is_complex=operand.is_complex):
             return True
@@ -179,6 +188,18 @@ class CpuBackend:
     def execute_batch(
         self, plan: Plan, a: np.ndarray, b: np.ndarray, out: np.ndarray, *, alpha: Any = 1
     ) -> bool:
+        run = self.direct_batch(plan, a, b, out, alpha)
+        if run is not None:
+            run(a, b, out)
+        return run is not None
+
+    def direct_batch(
+        self, plan: Plan, a: np.ndarray, b: np.ndarray, out: np.ndarray, alpha: Any = 1
+    ) -> Callable[..., np.ndarray] | None:
+        """Return a function for batches that lie in memory as these; None: the engine takes none.
+
+        `a`, `b`: broadcast to the batch of `out`, here and by the function.
+        """
         p, arrays = plan.problem, (a, b, out)
         kinds = p.operand.left, p.operand.right, p.result
         able = plan.scheme is None and not plan.parts and plan.method.arithmetic is None
@@ -186,23 +207,28 @@ class CpuBackend:
             x.dtype != kind.numpy or not is_aligned(x)
             for x, kind in zip(arrays, kinds, strict=True)
         ):
-            return False
-        if plan.threads > 1 and perf_counter() > share.next_look:
-            share.look()
-        first = (0,) * (out.ndim - 2)
-        layout = plan.method.layout
-        workspace = pool.shared().take(layout.nbytes)
-        try:
-            _core.gemm_batch(
-                *(layout, a[first], b[first], out[first], out.shape[:-2]),
-                tuple(x.strides[:-2] for x in arrays),
-                _scalar(alpha, p.operand),
-                workspace=workspace,
-                mirror=image(p, out[first], None),
-            )
-        finally:
-            pool.shared().give(workspace, layout.nbytes)
-        return True
+            return None
+        layout, scale = plan.method.layout, _scalar(alpha, p.operand)
+        nbytes = layout.nbytes
+        batch = out.shape[:-2]
+        steps = tuple(np.broadcast_to(x, (*batch, *x.shape[-2:])).strides[:-2] for x in arrays)
+        at_a, at_b, at_out = ((0,) * (x.ndim - 2) for x in arrays)
+
+        def run(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> np.ndarray:
+            if plan.threads > 1 and perf_counter() > share.next_look:
+                share.look()
+            first, workspace = out[at_out], pool.shared().take(nbytes)
+            try:
+                _core.gemm_batch(
+                    *(layout, a[at_a], b[at_b], first, batch, steps, scale),
+                    workspace=workspace,
+                    mirror=image(p, first, None),
+                )
+            finally:
+                pool.shared().give(workspace, nbytes)
+            return out
+
+        return run
 
     def pack(self, b: np.ndarray, plan: Plan) -> Any:
         """Combine B, or lay it out for the classical kernel."""

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from falcon._backends import host_engine
+from falcon._core import observe
 from falcon._core.dtypes import DType
 from falcon._core.options import Options, threads_of
 from falcon._core.plan import Plan
+from falcon._core.policy import is_long_batch
 from falcon._numpy import original
 from falcon._numpy.backend import NumpyBackend
 from falcon._numpy.threads import limited
@@ -20,14 +23,6 @@ from .adapters import Adapter
 from .execute import Product
 from .fallback import why_not_by_library
 from .planner import plan_for
-
-# Whether np.matmul copies matrices of a batch whose strides no BLAS takes: twice as fast as
-# falcon's engine up to 48 x 48. It used to multiply them in loops.
-_COPIES = np.lib.NumpyVersion(np.__version__) >= "2.4.0"
-# Up to this 2MNK np.matmul's loops without BLAS take less time than a call of falcon's engine, for
-# floats (float16 is converted) and integers (Zen 4: 8 x 8, for x.T @ x 10 x 10). Up to the last one
-# of all integers of a batch: it takes 12 microseconds to call the engine, 2 to call NumPy.
-_TINY_FLOPS, _TINY_BATCH = (100, 1500), 40_000
 
 
 def in_one_call(
@@ -41,33 +36,36 @@ def in_one_call(
     `a`, `b`: broadcast to the batch of `out`, which overlaps neither.
     `types`: those of `Product`.
     """
-    if options.check == "verify" or why_not_by_library(adapter, options):
+    by_library = why_not_by_library(adapter, options) is None
+    if options.check == "verify" or not (by_library or _is_for_engine(options)):
         return ""
     (M, K), N = a.shape[-2:], b.shape[-1]
     plan: Plan | None = None  # vectors for a BLAS need none: they are memory-bound
-    if min(M, N) > 1 or not types[0].has_blas:
+    if min(M, N) > 1 or not (types[0].has_blas and by_library):
         if K == 0 or 0 in out.shape:
             return ""
-        plan = _plan_of_first(adapter, a, b, types, options)
+        plan = _plan_of_first(adapter, a, b, types, options, prod(out.shape[:-2]))
     return by_plan(adapter, a, b, out, types, options, plan)
 
 
+def _is_for_engine(options: Options) -> bool:
+    """Whether falcon's engine is asked for by name, as `reproducible` does."""
+    return options.backend == host_engine().name and options.scheme in ("auto", "classical")
+
+
 def _plan_of_first(
-    adapter: Adapter, a: Any, b: Any, types: tuple[DType, DType], options: Options
+    adapter: Adapter, a: Any, b: Any, types: tuple[DType, DType], options: Options, count: int
 ) -> Plan:
     first = (0,) * (len(a.shape) - 2)
     problem, _ = Product(adapter, a[first], b[first], None, None, *types, options).described()
     if problem.symmetric and not adapter.matrix(a).is_transpose(adapter.matrix(b)):
         problem = replace(problem, symmetric="")  # only some of the products are symmetric
     plan = plan_for(problem, options)
-    other = host_engine()
-    strided = problem.a_strided and problem.b_strided
-    strided = strided and not ((problem.a_direct and problem.b_direct) or types[0].is_complex)
-    strided = strided and not _COPIES
-    if plan.scheme is None and strided and other.why_not(problem) is None:
-        # Strides that no BLAS takes: falcon's engine reads them as they are.
-        wanted = other.name if options.backend == "auto" else options.backend
-        plan = plan_for(problem, replace(options, scheme="classical", backend=wanted))
+    if plan.scheme is not None or options.backend != "auto" or not types[0].has_blas:
+        return plan
+    engine = host_engine()
+    if engine.why_not(problem) is None and engine.beats_blas(problem, count):
+        return plan_for(problem, replace(options, scheme="classical", backend=engine.name))
     return plan
 
 
@@ -102,14 +100,18 @@ def _by_numpy(
     copied = sum(x.size for x in cast) * dtype.itemsize
     limit = options.workspace_limit
     able = not cast or (dtype.module == "numpy" and (limit is None or copied <= limit))
-    flops, exact = 2 * a.shape[-2] * a.shape[-1] * b.shape[-1], operand.is_exact
-    is_tiny = flops <= _TINY_FLOPS[exact]
-    is_tiny = is_tiny or (exact and 2 * out.size * a.shape[-1] <= _TINY_BATCH)
-    if plan is not None and not is_tiny:
+    count = prod(out.shape[:-2])
+    is_short = plan is not None and not is_long_batch(plan.problem, count)
+    if plan is not None and not (is_short and options.backend == "auto"):
         if not isinstance(plan.backend, NumpyBackend):
-            if able and operand.is_exact:  # integers of two types, as np.matmul takes them
+            if able:  # operands of two types, as np.matmul takes them
                 a, b = np.asarray(a, operand.left.numpy), np.asarray(b, operand.right.numpy)
-            return plan if plan.backend.execute_batch(plan, a, b, out) else ""
+            start = perf_counter()
+            if not plan.backend.execute_batch(plan, a, b, out):
+                return ""
+            for told in observe.observers:
+                told(plan, perf_counter() - start, count)
+            return plan
         able = able and (operand.has_blas or operand.engine is None)
     if not able:
         return ""

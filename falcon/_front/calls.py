@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,8 +20,8 @@ from falcon._core.dtypes import FLOAT32, FLOAT64, DType
 from falcon._core.options import Options, are_default, settings, threads_of
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
-from falcon._core.policy import SMALLEST_OWN, has_own_kernels
-from falcon._core.problem import MOST_ROWS_STREAMED, has_few_rows
+from falcon._core.policy import has_own_kernels
+from falcon._core.problem import has_few_rows
 from falcon._core.symmetric import is_transpose
 from falcon._core.threads import limit_here
 from falcon._numpy.original import quiet_matmul
@@ -111,26 +111,30 @@ def is_small(a: np.ndarray, b: np.ndarray, out: np.ndarray | None) -> bool:
     At 64 x 64 validation and the look-up of a plan would cost three times the multiplication.
     NumPy itself handles an `out` that overlaps an operand.
     """
-    shape, other, dtype = a.shape, b.shape, a.dtype
-    if len(shape) != 2 or len(other) != 2:
+    dtype = a.dtype
+    if dtype is not b.dtype or not (dtype is _SINGLE or dtype is _DOUBLE):
         return False
-    (M, K), (rows, N) = shape, other
-    if rows != K or dtype is not b.dtype or not (dtype is _SINGLE or dtype is _DOUBLE):
-        return False
-    flops = 2.0 * M * N * K
-    if flops >= SMALLEST_OWN and has_own_kernels(M, N, K, flops):
-        return False
-    if M <= MOST_ROWS_STREAMED and has_few_rows(M, N, K, dtype.itemsize):
+    shape = _small_result(a.shape, b.shape, dtype.itemsize)
+    if shape is None:
         return False
     left, right = a.flags.num, b.flags.num
     if not (left & _CONTIGUOUS and right & _CONTIGUOUS and left & right & _ALIGNED):
         return False
     if out is None:
         return True
-    shape = out.shape
-    if out.dtype is not dtype or len(shape) != 2 or shape[0] != M or shape[1] != N:
-        return False
-    return bool(out.flags.num & _BEHAVED == _BEHAVED)
+    return out.dtype is dtype and out.shape == shape and out.flags.num & _BEHAVED == _BEHAVED
+
+
+@lru_cache(_MOST)
+def _small_result(
+    shape: tuple[int, ...], other: tuple[int, ...], itemsize: int
+) -> tuple[int, int] | None:
+    """Return the shape of a product of matrices that NumPy's BLAS multiplies; None: of another."""
+    if len(shape) != 2 or len(other) != 2 or shape[1] != other[0]:
+        return None
+    (M, K), N = shape, other[1]
+    is_own = has_own_kernels(M, N, K, 2.0 * M * N * K) or has_few_rows(M, N, K, itemsize)
+    return None if is_own else (M, N)
 
 
 def _key(a: np.ndarray, b: np.ndarray, out: np.ndarray | None, arguments: tuple) -> tuple:
@@ -205,10 +209,15 @@ def remember(
     if isinstance(way, Plan):
         if min(a.ndim, b.ndim) < 2 or (way.problem.symmetric and not _are_twins(a, b)):
             return
-        run = partial(_run_plan if result.ndim == 2 else _run_batch, way)
-        direct = getattr(way.backend, "direct_product", None)
-        if direct is not None and result.ndim == 2:
-            run = direct(way) or run
+        if result.ndim == 2:
+            direct = getattr(way.backend, "direct_product", lambda _: None)
+            run = direct(way) or partial(_run_plan, way)
+        else:
+            direct = getattr(way.backend, "direct_batch", lambda *_: None)
+            of_batch = direct(way, a, b, result)
+            if of_batch is None:
+                return
+            run = of_batch
     elif exceeds(threads_of(options)):
         return
     keep(_calls, _key(a, b, out, arguments), run, (result.shape, result.dtype))
@@ -217,14 +226,6 @@ def remember(
 def _run_plan(plan: Plan, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> np.ndarray:
     plan.execute(a, b, None, out)
     return out
-
-
-def _run_batch(plan: Plan, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> np.ndarray | None:
-    batch = out.shape[:-2]
-    a, b = (
-        x if x.shape[:-2] == batch else np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b)
-    )
-    return out if plan.backend.execute_batch(plan, a, b, out) else None
 
 
 def _recall_others(a: Any, b: Any, out: Any, arguments: tuple) -> Any:

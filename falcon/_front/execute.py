@@ -113,7 +113,7 @@ def _run(x: Product) -> Plan:
     start = perf_counter()
     plan.execute(*operands, alpha=x.alpha, beta=x.beta)
     for told in observe.observers:
-        told(plan, perf_counter() - start)
+        told(plan, perf_counter() - start, 1)
     return plan
 
 

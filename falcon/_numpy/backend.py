@@ -77,7 +77,7 @@ class NumpyBackend:
         """Return that of all backends for host memory; integers have no fast kernels here."""
         return host_policy(problem, has_kernels=problem.operand.has_blas)
 
-    def beats_blas(self, problem: Problem) -> bool:
+    def beats_blas(self, problem: Problem, count: int = 1) -> bool:
         """It is one."""
         return False
 

@@ -45,6 +45,7 @@ class Library:
     # Given a dtype in which it has multiplied, as some libraries load their kernels only then,
     # returns what the library tells: its name (library), version, kernel and number of threads.
     describe: Callable[[DType], dict[str, Any]]
+    batches: bool = True  # whether `job` multiplies them
 
 
 _ROW_MAJOR, _NO_TRANSPOSE, _ONE_OFFSET = 101, 111, 173  # of CBLAS
@@ -102,11 +103,12 @@ def mkl_library() -> ctypes.CDLL:
 
 
 def with_torch(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
-    """PyTorch's mm on the CPU; _int_mm for int8, with sums in int32."""
+    """PyTorch's mm (bmm for a batch) on the CPU; _int_mm for int8, with sums in int32."""
     import torch
 
     x, y, z = _tensors(a, b, out)
-    multiply = torch._int_mm if of(a.dtype).is_exact else torch.mm
+    multiply = torch.mm if a.ndim == 2 else torch.bmm
+    multiply = torch._int_mm if of(a.dtype).is_exact else multiply
     return Job(lambda: multiply(x, y, out=z))
 
 
@@ -131,7 +133,8 @@ def with_onednn(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
 
 def with_falcon(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
     """Run falcon with the settings of the FALCON_* variables."""
-    return Job(lambda: falcon.gemm(a, b, out=out, dtype=out.dtype))
+    multiply = falcon.gemm if a.ndim == 2 else falcon.matmul
+    return Job(lambda: multiply(a, b, out=out, dtype=out.dtype))
 
 
 def _tensors(*arrays: np.ndarray) -> list[Any]:
@@ -198,11 +201,10 @@ _SMALL = (FLOAT16.name, BFLOAT16.name, INT8.name)
 LIBRARIES = {
     "falcon": Library("falcon-gemm", (*_BLAS, *_SMALL), with_falcon, _describe_falcon),
     "numpy": Library("numpy", _BLAS, with_numpy, _describe_numpy),
-    "mkl": Library("mkl", (*_BLAS, *_SMALL[1:]), with_mkl, _describe_mkl),
+    "mkl": Library("mkl", (*_BLAS, *_SMALL[1:]), with_mkl, _describe_mkl, batches=False),
     "torch": Library(
         "torch", (*_BLAS, *_SMALL), with_torch, partial(_describe_torch, "PyTorch mm")
     ),
-    "onednn": Library(
-        "torch", (FLOAT32.name,), with_onednn, partial(_describe_torch, "PyTorch's oneDNN")
-    ),
-}
+    "onednn": Library("torch", (FLOAT32.name,), with_onednn,
+                      partial(_describe_torch, "PyTorch's oneDNN"), batches=False),
+}  # fmt: skip

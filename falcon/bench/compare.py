@@ -141,7 +141,7 @@ def that_fit(cases: list[Case], limit: float, results: int) -> list[Case]:
     kept = []
     for case in cases:
         x = case.shape
-        elements = x.M * x.K + x.K * x.N + results * x.M * x.N
+        elements = x.count * (x.M * x.K + x.K * x.N + results * x.M * x.N)
         gib = 2 * elements * of(case.dtype).itemsize / 2**30
         if gib <= limit:
             kept.append(case)

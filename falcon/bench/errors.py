@@ -15,7 +15,7 @@ _WRONG = 8.0
 class Sample:
     """Some rows of a product, evenly spaced, to which its results are compared.
 
-    `index`: which rows.
+    `index`: which rows; of a batch: which products.
     """
 
     def __init__(self, a: np.ndarray, b: np.ndarray, rows: int = 32) -> None:
@@ -31,7 +31,7 @@ class Sample:
         float16 and float32 (complex64) go to float64 (complex128), all wider ones to long double,
         which has no BLAS; integers are multiplied as NumPy does, in the type of `product_dtype`.
         """
-        a, b = self._a[self.index], self._b
+        a, b = self._a[self.index], self._b if self._b.ndim == 2 else self._b[self.index]
         row = of(a.dtype)
         if row.is_exact:
             kind = product_dtype(a.dtype)
@@ -40,10 +40,10 @@ class Sample:
         kind = np.result_type(wider.numpy, a.dtype)  # complex where the operands are
         if wider.has_blas:
             return a.astype(kind) @ b.astype(kind)
-        exact = np.zeros((len(a), b.shape[1]), kind)
-        step = max(1, 2**22 // max(b.shape[1], 1))  # a slice of B at a time is widened
-        for k in range(0, b.shape[0], step):
-            exact += a[:, k : k + step].astype(kind) @ b[k : k + step].astype(kind)
+        exact = np.zeros((*a.shape[:-1], b.shape[-1]), kind)
+        step = max(1, 2**22 // max(b.shape[-1], 1))  # a slice of B at a time is widened
+        for k in range(0, b.shape[-2], step):
+            exact += a[..., k : k + step].astype(kind) @ b[..., k : k + step, :].astype(kind)
         return exact
 
     def error(self, c: np.ndarray) -> float:

@@ -45,7 +45,10 @@ class OnGpu(Comparison):
 
     def __init__(self, options: argparse.Namespace, settings: dict[str, Any]) -> None:
         settings = {name: settings[name] for name in _OPTIONS}
-        super().__init__(options, settings, compare.cases(options, "gpu"))
+        cases = compare.cases(options, "gpu")
+        if any(x.shape.batch for x in cases):
+            raise ValueError("--workload batches is not for --gpu: its sides multiply two matrices")
+        super().__init__(options, settings, cases)
 
     def machine(self) -> dict[str, Any]:
         """Return the host and the GPU: its name, driver, libraries and settings.

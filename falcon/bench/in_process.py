@@ -43,7 +43,7 @@ class BesideNumpy(Comparison):
         sample = Sample(a, b)
 
         def side(name: str, library: str, call: Any, **fields: Any) -> Side:
-            out = np.empty((shape.M, shape.N), row.numpy)
+            out = np.empty((*a.shape[:-1], shape.N), row.numpy)
 
             def about(_: float) -> dict[str, Any]:
                 described = LIBRARIES[library].describe(row) | {"threads": self.threads}
@@ -52,12 +52,14 @@ class BesideNumpy(Comparison):
             return Side(name, Side.of(name, partial(call, out=out)).time, about=about)
 
         def ours(name: str, right: Any, **how: Any) -> Side:
+            if shape.batch:
+                return side(name, "falcon", partial(falcon.matmul, a, right, **how))
             plan = plan_entry(falcon.plan(a, right, **how))
             call = partial(falcon.gemm, a, right, **how)
             return side(name, "falcon", call, plan=plan, extra_bytes=panel_bytes(right))
 
         sides = [ours(FALCON, b, **self.settings)]
-        if shape.label:
+        if shape.label and not shape.batch:
             packed = falcon.pack(b, rows=shape.M, **self.settings)
             sides.append(ours(PACKED, packed, threads=self.settings["threads"]))
         sides.append(ours(CLASSICAL, b, **own_classical(self.settings, [case.dtype])))

@@ -32,8 +32,10 @@ def shared(shape: Shape, dtype: np.dtype, seed: int) -> Iterator[str]:
         a, b = operands(shape, dtype, seed)
         sample = Sample(a, b)
         for name, x in zip(_NAMES, (a, b, sample.index, sample.exact), strict=True):
-            np.save(Path(path) / f"{name}.npy", x)
-        (Path(path) / "dtype").write_text(of(dtype).name, encoding="utf-8")
+            # A batch by columns would be saved by rows.
+            np.save(Path(path) / f"{name}.npy", _turned(x) if name in shape.by_columns else x)
+        about = f"{of(dtype).name} {shape.by_columns}"
+        (Path(path) / "about").write_text(about, encoding="utf-8")
         yield path
 
 
@@ -41,5 +43,12 @@ def mapped(path: str) -> list[np.ndarray]:
     """Map A, B, the indices of the exact rows and those rows, read-only."""
     maps = [np.load(Path(path) / f"{name}.npy", mmap_mode="r") for name in _NAMES]
     a, b, *rest = (np.asarray(x) for x in maps)
-    kind = of((Path(path) / "dtype").read_text(encoding="utf-8")).numpy
-    return [a.view(kind), b.view(kind), *rest]  # files store only the size of ml_dtypes' types
+    dtype, by_columns = (Path(path) / "about").read_text(encoding="utf-8").split(" ")
+    # Files store only the size of ml_dtypes' types.
+    a, b = a.view(of(dtype).numpy), b.view(of(dtype).numpy)
+    a, b = (_turned(x) if name in by_columns else x for name, x in (("a", a), ("b", b)))
+    return [a, b, *rest]
+
+
+def _turned(x: np.ndarray) -> np.ndarray:
+    return x.swapaxes(-1, -2)

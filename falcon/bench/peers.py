@@ -18,7 +18,7 @@ from falcon._core.timing import Side, interleave
 from .adapters import LIBRARIES
 from .compare import SideError
 from .operands import shared
-from .workloads import Shape
+from .workloads import Case, Shape
 
 # Candidates for OPENBLAS_CORETYPE on x86; the fastest on this machine is found by trying.
 _CORETYPES = ("SkylakeX", "Cooperlake", "Sapphirerapids", "Zen", "Haswell")
@@ -39,6 +39,11 @@ class Peer:
     def dtypes(self) -> tuple[str, ...]:
         """Names of the types that it multiplies."""
         return LIBRARIES[self.library].dtypes
+
+    def takes(self, case: Case) -> bool:
+        """Whether it multiplies this type, and batches if it is one."""
+        library = LIBRARIES[self.library]
+        return case.dtype in library.dtypes and (library.batches or not case.shape.batch)
 
 
 FALCON = Peer("falcon", "falcon")

@@ -71,7 +71,7 @@ class BesidePeers(Comparison):
         seed = zlib.crc32(case.key.encode())
         with shared(case.shape, of(case.dtype).numpy, seed) as path:
             for peer in self.peers:
-                if self._known[peer.name]["absent"] or case.dtype not in peer.dtypes:
+                if self._known[peer.name]["absent"] or not peer.takes(case):
                     continue
                 say(f"{case.key}, {peer.name}")
                 try:

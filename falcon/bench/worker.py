@@ -40,11 +40,12 @@ class Server:
         """Map the operands, multiply once; return the error, the memory it took, falcon's plan."""
         self.job = self.out = None  # frees the last operands
         a, b, index, exact = mapped(path)
-        self.out = np.empty((a.shape[0], b.shape[1]), product_dtype(a.dtype))
+        self.out = np.empty((*a.shape[:-1], b.shape[-1]), product_dtype(a.dtype))
         self.job = LIBRARIES[self.name].job(a, b, self.out)
         reply: dict[str, Any] = {}
         if self.name == FALCON:
-            reply["plan"] = plan_entry(falcon.plan(a, b, self.out.dtype))
+            if a.ndim == 2:
+                reply["plan"] = plan_entry(falcon.plan(a, b, self.out.dtype))
             falcon.release_workspace()
         reset_peak()
         self.job.run()

@@ -22,20 +22,33 @@ _MOST_DIGITS = 9  # of a size: no machine holds a matrix with a longer side
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One multiplication: A is M x K, B is K x N."""
+    """One multiplication, or a batch of them: A is M x K, B is K x N."""
 
     M: int
     N: int
     K: int
     label: str = ""
+    batch: int = 0  # how many products; 0: matrices without a batch axis
+    by_columns: str = ""  # operands of a batch that lie by columns: "a", "b" or "ab"
 
     def __str__(self) -> str:
-        return f"{self.M}x{self.N}x{self.K}"
+        return f"{self.M}x{self.N}x{self.K}{f' ({self.label})' if self.batch else ''}"
+
+    @classmethod
+    def of_batch(cls, M: int, N: int, K: int, batch: int, by_columns: str = "") -> Shape:
+        """Return a batch, whose label says how many products and which operands by columns."""
+        layout = f", {' and '.join(by_columns.upper())} by columns" if by_columns else ""
+        return cls(M, N, K, f"{batch} products{layout}", batch, by_columns)
+
+    @property
+    def count(self) -> int:
+        """Products in all."""
+        return max(self.batch, 1)
 
     @property
     def flops(self) -> float:
-        """Operations of the classical algorithm, 2MNK."""
-        return 2.0 * self.M * self.N * self.K
+        """Operations of the classical algorithm, 2MNK for each product."""
+        return 2.0 * self.M * self.N * self.K * self.count
 
     def sizes(self) -> dict[str, int]:
         """Return M, N and K, as record files hold them."""
@@ -100,7 +113,10 @@ def layers(names: Sequence[str], tokens: int) -> list[Shape]:
 def _workloads() -> dict[str, Workload]:
     workloads = {}
     for name, x in _data()["workloads"].items():
-        shapes = [Shape(*sizes) for sizes in x.get("shapes", ())]
+        shapes = [
+            Shape(*sizes) if len(sizes) == 3 else Shape.of_batch(*sizes)
+            for sizes in x.get("shapes", ())
+        ]
         shapes += layers(x.get("models", ()), x.get("tokens", 0))
         workloads[name] = Workload(shapes, x["dtypes"])
     return workloads
@@ -138,11 +154,18 @@ def parse_shapes(words: Sequence[str], least: int = 1) -> list[Shape]:
 
 def operands(shape: Shape, dtype: np.dtype, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Make random A and B: normal for floats and complex, small whole numbers for integers."""
-    random = np.random.default_rng(seed)
-    return _random(random, (shape.M, shape.K), dtype), _random(random, (shape.K, shape.N), dtype)
+    random, batch = np.random.default_rng(seed), (shape.batch,) * (shape.batch > 0)
+    sizes = {"a": (shape.M, shape.K), "b": (shape.K, shape.N)}
+    a, b = (
+        _random(random, (*batch, *x[::-1]), dtype).swapaxes(-1, -2)
+        if name in shape.by_columns
+        else _random(random, (*batch, *x), dtype)
+        for name, x in sizes.items()
+    )
+    return a, b
 
 
-def _random(random: np.random.Generator, shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
+def _random(random: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     row = of(dtype)
     if row.is_exact:
         return random.integers(0 if row.is_unsigned else -8, 9, shape).astype(dtype)

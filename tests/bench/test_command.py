@@ -67,6 +67,24 @@ def test_a_run_that_is_stopped_and_ended(capsys, tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("how", [(), ("--peers",)])
+def test_batches(capsys, monkeypatch, how):
+    shapes = [Shape.of_batch(9, 8, 7, 5), Shape.of_batch(9, 8, 7, 5, "ab")]
+    monkeypatch.setitem(WORKLOADS, "batches", replace(WORKLOADS["batches"], shapes=shapes))
+    status, out, _ = run(capsys, "bench", *how, "--workload", "batches", "--json",
+                         "--rounds", 1, "--case-seconds", 0)  # fmt: skip
+    assert status == 0
+    cases = json.loads(out)["cases"]
+    assert [x["label"] for x in cases] == [x.label for x in shapes] * 2
+    assert len({x["key"] for x in cases}) == 4
+    for x in cases:
+        assert list(x["sides"]) == ["falcon", "falcon classical", "numpy"]
+        assert all(side["correct"] for side in x["sides"].values())
+        side = x["sides"]["numpy"]
+        assert side["gflops"] == pytest.approx(5 * 2 * 9 * 8 * 7 / side["median"] / 1e9, abs=0.01)
+
+
+@pytest.mark.usefixtures("small")
 def test_a_wrong_result_is_an_error(capsys, monkeypatch):
     monkeypatch.setattr(records, "wrong_beyond", lambda *x: 0.0)
     asked = ("bench", "--peers", "--rounds", 1, "--shape", "9,8,7", "--json",

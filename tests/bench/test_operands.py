@@ -26,6 +26,20 @@ def test_mapped(dtype):
     assert relative_error(np.roll(x @ y, 1, axis=1)[index], exact) > 0.1
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_mapped_batches(dtype):
+    shape, dtype = Shape.of_batch(7, 3, 5, 60, "ab"), np.dtype(dtype)
+    with shared(shape, dtype, seed=4) as path:
+        a, b, index, exact = mapped(path)
+    for x, y in zip((a, b), operands(shape, dtype, seed=4), strict=True):
+        np.testing.assert_array_equal(x, y)
+        assert x.strides == y.strides
+    product = a @ b
+    limit = 0 if dtype.kind == "i" else 20 * np.finfo(dtype).eps
+    assert relative_error(product[index], exact) <= limit
+    assert relative_error(np.roll(product, 1, axis=2)[index], exact) > 0.1
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows keeps files that are mapped")
 def test_the_files_are_gone_after_use():
     with shared(Shape(3, 4, 5), np.dtype("float32"), seed=0) as path:

@@ -8,24 +8,28 @@ from falcon.bench import adapters, peers, tables
 from falcon.bench.errors import product_dtype, relative_error
 from falcon.bench.operands import shared
 from falcon.bench.peers import FALCON, TABLE, Worker, falcon_peer
-from falcon.bench.workloads import Shape, operands
+from falcon.bench.workloads import Case, Shape, operands
 
 NUMPY = TABLE[0]
 SHAPE = Shape(64, 48, 80)
+BATCH = Shape.of_batch(8, 6, 7, 5, "ab")
 
 
 @pytest.mark.parametrize("peer", [FALCON, *TABLE], ids=lambda peer: peer.name)
 def test_adapters(peer):
     for name in peer.dtypes:
-        try:
-            multiplies_right(peer, of(name))
-        except ImportError as error:
-            pytest.skip(str(error))
+        for shape in (SHAPE, BATCH):
+            if shape is BATCH and (of(name).is_exact or not peer.takes(Case("", shape, name))):
+                continue
+            try:
+                multiplies_right(peer, of(name), shape)
+            except ImportError as error:
+                pytest.skip(str(error))
 
 
-def multiplies_right(peer, row):
-    a, b = operands(SHAPE, row.numpy, seed=1)
-    out = np.full((SHAPE.M, SHAPE.N), 99, product_dtype(row.numpy))
+def multiplies_right(peer, row, shape):
+    a, b = operands(shape, row.numpy, seed=1)
+    out = np.full((*a.shape[:-1], shape.N), 99, product_dtype(row.numpy))
     a.flags.writeable = b.flags.writeable = False  # as shared operands are
     job = adapters.LIBRARIES[peer.library].job(a, b, out)
     job.run()

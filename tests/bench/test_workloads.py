@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from falcon.bench.workloads import (
+    WORKLOADS,
     Shape,
     model_shapes,
     models,
@@ -47,6 +48,16 @@ def test_operands(dtype):
     again = operands(Shape(5, 6, 7), dtype, seed=3)
     np.testing.assert_array_equal(a, again[0])
     assert not np.array_equal(a, operands(Shape(5, 6, 7), dtype, seed=4)[0])
+
+
+def test_operands_of_a_batch():
+    shape = Shape.of_batch(5, 6, 7, 4, "b")
+    a, b = operands(shape, np.dtype("float32"), seed=3)
+    assert (a.shape, b.shape) == ((4, 5, 7), (4, 7, 6))
+    assert a.flags.c_contiguous and b.swapaxes(1, 2).flags.c_contiguous
+    assert (str(shape), shape.flops) == ("5x6x7 (4 products, B by columns)", 4 * 2 * 5 * 6 * 7)
+    every = [str(x) for x in WORKLOADS["batches"].shapes]
+    assert len(set(every)) == len(every)
 
 
 @pytest.mark.parametrize(

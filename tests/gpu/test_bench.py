@@ -87,6 +87,9 @@ def test_settings_of_cublas_are_recorded(monkeypatch):
     found = gpu.OnGpu(options, dict.fromkeys(gpu._OPTIONS)).machine()["gpu"]
     assert found["device"] == "Stand-in"
     assert (found["CUBLAS_EMULATE_SINGLE_PRECISION"], found["NVIDIA_TF32_OVERRIDE"]) == ("1", "0")
+    options.sizes, options.workload = [], ["batches"]
+    with pytest.raises(ValueError, match="--workload batches is not for --gpu"):
+        gpu.OnGpu(options, dict.fromkeys(gpu._OPTIONS))
 
 
 @pytest.mark.parametrize("is_lost", [False, True])

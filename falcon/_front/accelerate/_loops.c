@@ -2,13 +2,15 @@
  *
  * NumPy's objects stay what they are; pointers inside them change.  A loop of np.matmul runs without the GIL and is
  * told nothing but addresses, sizes and strides.  Products that are too small for falcon go to the loop that was there
- * before, after a few comparisons; for others the GIL is taken, the operands of each matrix of the batch are wrapped in
+ * before, after a few comparisons; for others the GIL is taken, the operands, of a batch all at once, are wrapped in
  * arrays, and Python is called.  np.dot calls BLAS itself: the function that its type's tp_vectorcall_offset points to
  * is replaced, in this one object.
  *
- *     replace(ufunc, dot, product, thinnest, least, least_of_loops)
+ *     replace(ufunc, dot, product, thinnest, least, least_of_loops, batch)
  *                     product(a, b, out) multiplies from now on, or returns NotImplemented: no product of fewer rows,
- *                     columns or steps than `thinnest`, or fewer operations than `least` (of types without a BLAS)
+ *                     columns or steps than `thinnest`, or fewer operations than `least` (of types without a BLAS);
+ *                     but of a batch of matrices that takes NumPy longer than batch[0] seconds: batch[1] for each, and
+ *                     batch[2] for an operation on a byte by a BLAS, batch[3] for one in loops
  *     restore(ufunc)
  *     original(ufunc) a ufunc with the loops as they are now
  */
@@ -40,11 +42,14 @@ typedef struct {
 static callable product; /* never released: another thread may be about to call it */
 static npy_intp thinnest;
 static double least[2];         /* of BLAS, of loops; written before the loops that read it are in place */
+static double batch[4];         /* seconds of NumPy: the least of a batch; of a matrix, and of operations */
 static THREAD_LOCAL int inside; /* this thread is in `product` */
 
-static PyObject *wrapped(int type, char *data, npy_intp rows, npy_intp columns, const npy_intp *strides, int flags) {
-    npy_intp dims[2] = {rows, columns}, steps[2] = {strides[0], strides[1]};
-    return PyArray_New(&PyArray_Type, 2, dims, type, steps, data, 0, flags, NULL);
+static PyObject *wrapped(int type, char *data, npy_intp count, npy_intp step, npy_intp rows, npy_intp columns,
+                         const npy_intp *strides, int flags) {
+    npy_intp dims[3] = {count, rows, columns}, steps[3] = {step, strides[0], strides[1]};
+    const int is_one = count == 1;
+    return PyArray_New(&PyArray_Type, 3 - is_one, dims + is_one, type, steps + is_one, data, 0, flags, NULL);
 }
 
 enum { FAILED = -1, LEFT, DONE };
@@ -59,28 +64,32 @@ static int ask(PyObject *a, PyObject *b, PyObject *out) {
     return answer;
 }
 
-/* Multiply the matrices of a batch, until one is left to NumPy, as all of them are then. */
+/* Multiply a matrix, or all matrices of a batch. */
 static int multiply(const row *x, char **args, const npy_intp *dims, const npy_intp *steps) {
-    const npy_intp M = dims[1], K = dims[2], N = dims[3];
-    /* With two axes of a batch and more, NumPy calls a loop again after an exception. */
-    int answer = PyErr_Occurred() ? FAILED : DONE;
-    for (npy_intp i = 0; i < dims[0] && answer == DONE; i++) {
-        PyObject *a = wrapped(x->type, args[0] + i * steps[0], M, K, steps + 3, NPY_ARRAY_ALIGNED);
-        PyObject *b = wrapped(x->type, args[1] + i * steps[1], K, N, steps + 5, NPY_ARRAY_ALIGNED);
-        PyObject *out = wrapped(x->type, args[2] + i * steps[2], M, N, steps + 7, NPY_ARRAY_BEHAVED);
-        answer = a && b && out ? ask(a, b, out) : FAILED;
-        Py_XDECREF(a), Py_XDECREF(b), Py_XDECREF(out);
-    }
+    const npy_intp count = dims[0], M = dims[1], K = dims[2], N = dims[3];
+    if (PyErr_Occurred()) /* with two axes of a batch and more, NumPy calls a loop again after an exception */
+        return FAILED;
+    PyObject *a = wrapped(x->type, args[0], count, steps[0], M, K, steps + 3, NPY_ARRAY_ALIGNED);
+    PyObject *b = wrapped(x->type, args[1], count, steps[1], K, N, steps + 5, NPY_ARRAY_ALIGNED);
+    PyObject *out = wrapped(x->type, args[2], count, steps[2], M, N, steps + 7, NPY_ARRAY_BEHAVED);
+    const int answer = a && b && out ? ask(a, b, out) : FAILED;
+    Py_XDECREF(a), Py_XDECREF(b), Py_XDECREF(out);
     return answer;
 }
 
-static int is_worth(const row *x, npy_intp M, npy_intp K, npy_intp N) {
-    return M >= thinnest && K >= thinnest && N >= thinnest && 2.0 * M * K * N >= least[x->by_loops] && !inside;
+static int is_worth(const row *x, npy_intp count, npy_intp M, npy_intp K, npy_intp N) {
+    const double flops = 2.0 * M * K * N;
+    if (inside || count == 0)
+        return 0;
+    if (M >= thinnest && K >= thinnest && N >= thinnest && flops >= least[x->by_loops])
+        return 1;
+    const double each = batch[1] + flops * (x->by_loops ? batch[3] : batch[2] * (x->type == NPY_FLOAT ? 4 : 8));
+    return count > 1 && M > 1 && N > 1 && K > 0 && count * each >= batch[0] && !PyTypeNum_ISCOMPLEX(x->type);
 }
 
 static void run(const row *x, char **args, const npy_intp *dims, const npy_intp *steps, void *data) {
     int answer = LEFT;
-    if (is_worth(x, dims[1], dims[2], dims[3])) {
+    if (is_worth(x, dims[0], dims[1], dims[2], dims[3])) {
         fexcept_t flags; /* of casts before; falcon adds none: overflow shows in the result, as in BLAS's own threads */
         fegetexceptflag(&flags, FE_ALL_EXCEPT);
         PyGILState_STATE state = PyGILState_Ensure();
@@ -129,7 +138,7 @@ static PyObject *dot(PyObject *self, PyObject *const *args, size_t flags, PyObje
         (has_out && !(is_matrix(args[2], x->type) && PyArray_ISCARRAY(out))))
         return entered(self, args, flags, names);
     npy_intp shape[2] = {PyArray_DIM(a, 0), PyArray_DIM(b, 1)};
-    if (PyArray_DIM(a, 1) != PyArray_DIM(b, 0) || !is_worth(x, shape[0], PyArray_DIM(a, 1), shape[1]) ||
+    if (PyArray_DIM(a, 1) != PyArray_DIM(b, 0) || !is_worth(x, 1, shape[0], PyArray_DIM(a, 1), shape[1]) ||
         (has_out && !PyArray_CompareLists(shape, PyArray_DIMS(out), 2)))
         return entered(self, args, flags, names);
     PyObject *result = has_out ? args[2] : PyArray_SimpleNew(2, shape, x->type);
@@ -183,7 +192,9 @@ static PyObject *replace(PyObject *module, PyObject *args) {
     PyObject *ufunc, *function, *new;
     Py_ssize_t rows;
     double of_blas, of_loops;
-    if (!PyArg_ParseTuple(args, "OOOndd", &ufunc, &function, &new, &rows, &of_blas, &of_loops) || !is_ufunc(ufunc))
+    if (!PyArg_ParseTuple(args, "OOOndd(dddd)", &ufunc, &function, &new, &rows, &of_blas, &of_loops, batch, batch + 1,
+                          batch + 2, batch + 3) ||
+        !is_ufunc(ufunc))
         return NULL;
     thinnest = rows, least[0] = of_blas, least[1] = of_loops;
     if (new != product) {
@@ -220,7 +231,7 @@ static PyObject *original(PyObject *module, PyObject *ufunc) {
 }
 
 static PyMethodDef methods[] = {
-    {"replace", replace, METH_VARARGS, "replace(ufunc, dot, product, thinnest, least, least_of_loops)"},
+    {"replace", replace, METH_VARARGS, "replace(ufunc, dot, product, thinnest, least, least_of_loops, batch)"},
     {"restore", restore, METH_O, "restore(ufunc): put back what was there before, in dot too."},
     {"original", original, METH_O, "original(ufunc): return a ufunc with its loops as they are now."},
     {NULL, NULL, 0, NULL},

@@ -12,6 +12,7 @@ def replace(
     thinnest: int,
     least: float,
     least_of_loops: float,
+    batch: tuple[float, float, float, float],
     /,
 ) -> None: ...
 def restore(ufunc: np.ufunc) -> None: ...

@@ -28,7 +28,7 @@ class Row:
 
     place: str  # file and line that called falcon or NumPy
     problem: str  # shapes and dtype
-    calls: int
+    calls: int  # each product of a batch counts
     seconds: float  # of all calls
     scheme: str  # that ran
     backend: str
@@ -68,7 +68,7 @@ class Profile:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _see(self, plan: Plan, seconds: float) -> None:
+    def _see(self, plan: Plan, seconds: float, count: int) -> None:
         frame: Any = sys._getframe(2)
         while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN):
             frame = frame.f_back
@@ -77,7 +77,7 @@ class Profile:
             found = self._found.get(key)
             if found is None:
                 found = self._found[key] = [0, 0.0]
-            found[0] += 1
+            found[0] += count
             found[1] += seconds
 
     def rows(self) -> list[Row]:

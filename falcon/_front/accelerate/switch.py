@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 
 from falcon._core.locks import ForkLock
-from falcon._core.policy import SMALLEST_OWN, THINNEST_OWN
+from falcon._core.policy import (
+    BLAS_FLOP_BYTE,
+    LEAST_BATCH,
+    LOOP_FLOP,
+    NUMPY_PRODUCT,
+    SMALLEST_OWN,
+    THINNEST_OWN,
+)
 from falcon._numpy import original
 
 from ..matmul import matmul
@@ -142,7 +149,8 @@ def _update(quiet: bool) -> None:
         original.keep(_loops.original)
         try:
             least = SMALLEST_OWN, _LEAST_OF_LOOPS
-            _loops.replace(np.matmul, np.dot, _product, THINNEST_OWN, *least)
+            batch = LEAST_BATCH, NUMPY_PRODUCT, BLAS_FLOP_BYTE, LOOP_FLOP
+            _loops.replace(np.matmul, np.dot, _product, THINNEST_OWN, *least, batch)
         except RuntimeError as error:
             raise RuntimeError(f"NumPy {np.__version__} is left alone: {error}") from None
     else:

@@ -1,0 +1,122 @@
+"""Which batches falcon's engine multiplies, in one call, and that they are right."""
+
+import numpy as np
+import pytest
+
+import falcon
+from falcon._core.options import settings, threads_of
+from falcon._cpu import backend, extension
+
+
+@pytest.fixture
+def batches(monkeypatch):
+    """Shapes of the batches that reached the engine."""
+    if extension.why_unavailable() is not None or extension.isa() == "generic":
+        pytest.skip("no kernels that beat a BLAS")
+    found, run = [], backend._core.gemm_batch
+    monkeypatch.setattr(
+        backend._core, "gemm_batch", lambda *x, **how: found.append(x[4]) or run(*x, **how)
+    )
+    return found
+
+
+several = pytest.mark.skipif(threads_of(settings()) < 2, reason="one thread only")
+N = 300
+
+
+def operands(dtype, how="rows"):
+    random = np.random.default_rng(0)
+    a, b = (random.integers(-9, 10, (N, *x)).astype(dtype) for x in ((31, 33), (33, 34)))
+    if how == "columns":
+        return tuple(x.swapaxes(1, 2).copy().swapaxes(1, 2) for x in (a, b))
+    if how == "strided":
+        return np.repeat(a, 2, axis=2)[..., ::2], np.repeat(b, 2, axis=1)[:, ::-2][:, ::-1]
+    return (a, b[:1]) if how == "broadcast" else (a, b)
+
+
+@several
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "f2"])
+@pytest.mark.parametrize("how", ["rows", "columns", "strided", "broadcast"])
+def test_the_engine_multiplies_long_batches(batches, dtype, how):
+    a, b = operands(dtype, how)
+    wanted = np.matmul(a.astype("f8"), b.astype("f8"))
+    out = np.zeros_like(wanted, dtype)
+    for given in (None, out, out):  # the last one is recalled
+        out[...] = 0
+        np.testing.assert_array_equal(falcon.matmul(a, b, given), wanted.astype(dtype))
+    assert batches == [(N,)] * 3
+
+
+@several
+def test_operands_of_two_types_are_converted_once(batches):
+    a, b = operands("f4")
+    np.testing.assert_array_equal(falcon.matmul(a, b.astype("f8")), np.matmul(a, b))
+    assert batches == [(N,)]
+
+
+@several
+def test_einsum(batches):
+    a, b = operands("f4")
+    np.testing.assert_array_equal(falcon.einsum("bij,bjk->bik", a, b), np.matmul(a, b))
+    q, k = a.reshape(30, 10, 31, 33), b.swapaxes(1, 2).reshape(30, 10, 34, 33)
+    found = falcon.einsum("bhqd,bhkd->bhqk", q, k)
+    np.testing.assert_array_equal(found, np.matmul(q, k.swapaxes(2, 3)))
+    assert batches == [(N,), (30, 10)]
+
+
+@several
+def test_profile_counts_the_products_of_a_batch(batches):
+    a, b = operands("f4")
+    with falcon.profile() as p:
+        falcon.matmul(a, b)
+    assert [(x.calls, x.backend) for x in p.rows()] == [(N, "cpu")]
+
+
+@several
+def test_accelerated_numpy(batches):
+    a, b = operands("f4")
+    wanted = np.matmul(a, b)
+    with falcon.accelerate(quiet=True):
+        found = a @ b, np.matmul(a, b[0], out=np.empty_like(wanted)), a[:3] @ b[:3]
+    np.testing.assert_array_equal(found[0], wanted)
+    np.testing.assert_array_equal(found[1], np.matmul(a, b[0]))
+    np.testing.assert_array_equal(found[2], wanted[:3])
+    assert batches[:1] == [(N,)] and (3,) not in batches
+
+
+@pytest.mark.parametrize(
+    "options", [{"threads": 1}, {"backend": "numpy"}, {"scheme": "classical", "threads": 1}]
+)
+def test_numpy_multiplies_others(batches, options):
+    a, b = operands("f4")
+    np.testing.assert_array_equal(falcon.matmul(a, b, **options), np.matmul(a, b))
+    for few in (1, 3):
+        np.testing.assert_array_equal(falcon.matmul(a[:few], b[:few]), np.matmul(a[:few], b[:few]))
+    z = a * (1 + 2j), b * (2 - 1j)
+    np.testing.assert_array_equal(falcon.matmul(*z), np.matmul(*z))
+    assert not batches
+
+
+def test_the_engine_by_name_takes_all(batches):
+    a, b = operands("f8")
+    for options in ({"backend": "cpu"}, {"reproducible": True}):
+        for x, y in ((a, b), (a[:3], b[:3]), (a[:, :1], b), (a, b[..., :1])):
+            batches.clear()
+            np.testing.assert_array_equal(falcon.matmul(x, y, **options), np.matmul(x, y))
+            assert len(batches) == 1
+
+
+def test_bits_do_not_depend_on_threads(batches):
+    random = np.random.default_rng(1)
+    for shape in ((200, 31, 33), (5, 130, 140), (3, 200, 300)):
+        a = random.standard_normal(shape)
+        b = random.standard_normal((shape[0], shape[2], 70))
+        one, two, more = (falcon.matmul(a, b, reproducible=True, threads=x) for x in (1, 2, None))
+        assert np.array_equal(one, two) and np.array_equal(one, more)
+        single = falcon.matmul(a[1], b[1], reproducible=True)
+        np.testing.assert_allclose(one[1], single, rtol=0, atol=1e-12 * shape[2])
+
+
+def test_the_limit_of_the_workspace_holds(batches):
+    a, b = operands("f4")
+    np.testing.assert_array_equal(falcon.matmul(a, b, workspace_limit=0), np.matmul(a, b))
