@@ -66,6 +66,11 @@ def _copies(counts: Any) -> float:
     return float(counts.rank / (counts.k * counts.n * parts))
 
 
+# Copies of B that the panels of a packed operand may hold by default: 2.25 are those of 3x4x6:54.
+# What fewer and more gain: docs/howto/weights.md.
+USUAL_COPIES = 2.5
+
+
 def panel_bytes(problem: Problem, counts: Any, operand: DType | None = None) -> int:
     """Return the bytes of the panels that a packed B has for a scheme, without padding.
 
@@ -98,8 +103,7 @@ BLAS = Policy(
     smallest_block=64,
     smallest_chunk=64,
 )
-# Panels of a packed operand stay in memory. Who allows more of them (`memory_limit`) wants the time:
-# at 512 and 2048 rows, 1.7 further copies save 4 and 7 % of it (docs/howto/weights.md).
+# Panels of a packed operand stay in memory. Who allows more (`memory_limit`) wants the time.
 PACKED = replace(BLAS, copy_price=0.01)
 # NumPy multiplies integers without BLAS, a hundred times slower: LCMAs gain at smaller sizes.
 _OTHER = Policy(96, 0.0, smallest_block=32, smallest_chunk=32)

@@ -26,7 +26,7 @@ from .methods import Methods
 from .store import Fastest
 from .ways import Way, ways
 
-# A workspace that is larger than usual must save 1.5 % of the time.
+# A scheme with more workspace than usual must save 1.5 % of another scheme's time.
 _ROOM_PRICE = 1.015
 
 
@@ -35,7 +35,7 @@ class Search(Methods):
     """The search for the best method."""
 
     kept: list[Candidate] = field(default_factory=list)
-    weights: list[float] = field(default_factory=list)  # of those kept, see `weighted`
+    weights: list[float] = field(default_factory=list)  # of those kept, see `_ranked`
     refused: list[Candidate] = field(default_factory=list)
 
     def plan(self) -> Plan:
@@ -128,7 +128,7 @@ class Search(Methods):
             self.refused.append(candidate)
             return inf
         self.kept.append(candidate)
-        self.weights.append(weighted(candidate, self.policy))
+        self.weights.append(_ranked(candidate, self.policy))
         return self.weights[-1]
 
     def _compare(self, compared: Sequence[Way]) -> bool:
@@ -242,20 +242,22 @@ def search_for(problem: Problem, options: Options, backends: Sequence[Backend]) 
 def weighted(candidate: Candidate, policy: Policy) -> float:
     """Return the seconds by which candidates are compared: errors and memory have their prices."""
     method = candidate.method
-    price = candidate.price * policy.price(method.scheme, method.growth)
-    return candidate.total * price * (_ROOM_PRICE if method.large_workspace else 1.0)
+    return candidate.total * candidate.price * policy.price(method.scheme, method.growth)
+
+
+def _ranked(candidate: Candidate, policy: Policy) -> float:
+    """Return the seconds by which schemes are compared with one another."""
+    price = _ROOM_PRICE if candidate.method.large_workspace else 1.0
+    return weighted(candidate, policy) * price
 
 
 def preferred(kept: Sequence[Candidate], policy: Policy) -> Candidate:
-    """Return the best of some candidates: the least seconds by `weighted`, then fewest levels.
+    """Return the best of some candidates: the least seconds with all prices, then fewest levels.
 
     The classical algorithm wins unless the gain is worth the risk of a wrong prediction.
     """
-    totals = [weighted(x, policy) for x in kept]
-    best, time = min(
-        zip(kept, totals, strict=True),
-        key=lambda x: (x[1], x[0].method.growth, x[0].method.levels),
-    )
-    classical = [x for x in zip(kept, totals, strict=True) if x[0].method.is_classical]
-    safe, safe_time = min(classical, key=lambda x: x[1], default=(best, time))
-    return safe if time * policy.least_gain > safe_time else best
+    best = min(kept, key=lambda x: (_ranked(x, policy), x.method.growth, x.method.levels))
+    classical = [x for x in kept if x.method.is_classical]
+    safe = min(classical, key=lambda x: weighted(x, policy), default=best)
+    gains = weighted(best, policy) * policy.least_gain <= weighted(safe, policy)
+    return best if gains else safe

@@ -508,9 +508,7 @@ def test_errors_have_a_price():
     options = [Method("made up", x, (2048,) * 3, 0) for x in (small, large)]
     worth = policy.price(None, large.rms_growth) / policy.price(None, small.rms_growth)
     for time, best in ((1.0001 / worth, 0), (0.9999 / worth, 1)):
-        kept = [
-            Candidate(x, (("multiply", y),)) for x, y in zip(options, (1.0, time), strict=True)
-        ]
+        kept = [Candidate(x, (("multiply", y),)) for x, y in zip(options, (1.0, time), strict=True)]
         assert preferred(kept, policy) is kept[best]
     lost = Candidate(options[1], (("multiply", 0.999),))
     why = "faster by too little for its larger errors"
