@@ -2,6 +2,7 @@
 
 import logging
 import pickle
+import sys
 import tracemalloc
 from dataclasses import replace
 
@@ -29,8 +30,14 @@ def normal(rows, columns, dtype="f4", seed=0):
 
 @pytest.fixture
 def lcma(monkeypatch):
-    """A machine that multiplies slowly and adds fast: an LCMA is predicted to be faster."""
+    """A machine that multiplies slowly and adds fast: an LCMA is predicted to be faster.
+
+    B is packed all the same, for products of 1000 rows.
+    """
     monkeypatch.setattr("falcon.decision.methods.rates", lambda *_, **__: Rates(1e9, 1e13, 1e13))
+    pack = sys.modules["falcon._front.pack"]
+    monkeypatch.setattr(pack, "weight", lambda plan: not plan.problem.packed)
+    monkeypatch.setattr(pack, "_USUAL_ROWS", 1000)
     monkeypatch.setattr(planner, "_plans", {})
 
 

@@ -184,7 +184,7 @@ class Options:
         "FALCON_MEMORY_LIMIT",
         """int or str
         Bytes that the panels of a packed operand may hold, without padding, or a size such as
-        "64MiB". None: twice those of `b`, and for a scheme by name what it takes.""",
+        "64MiB". None: 2.5 times those of `b`, and for a scheme by name what it takes.""",
         checks.check_size,
         taken_by=(PACKS, LAYERS),
     )

@@ -19,7 +19,8 @@ class PackedOperand:
 
     Depends on B, the scheme and the machine's instruction set, never on the number of rows of A.
     Can be used from several threads at once, and pickled: a pickle holds `source` and the options
-    of `falcon.pack`, and B is packed again where it is loaded.
+    of `falcon.pack`, and B is packed again where it is loaded. Where panels would not make products
+    faster, B is *not packed*: products are those of `source`, which is a copy then.
 
     Attributes
     ----------
@@ -28,15 +29,16 @@ class PackedOperand:
     dtype : numpy.dtype
         Of the result.
     scheme : Scheme, ComplexScheme or None
-        The scheme whose sums of B are held; None: B in the layout of the classical kernel.
+        The scheme whose sums of B are held; None: B in the layout of the classical kernel, or not
+        packed.
     backend : str
-        The backend that packed it and multiplies it.
-    payload : object
-        The backend's own data, with `nbytes`.
+        The backend that packed it and multiplies it; of a B that is not packed, the one expected.
+    payload : object or None
+        The backend's own data, with `nbytes`; None: B is not packed.
     source : ndarray or None
         B itself, by reference: needed to redo a product classically after a NaN or Inf in A or an
         overflow, and to pickle the operand. Must not be changed while the packed operand is in use.
-        None: not kept.
+        None: not kept. If B is not packed, a copy, so that products do not follow later changes.
     pack_again : callable
         `falcon.pack` with the options that B was packed with; can be pickled.
     matmul : callable
@@ -51,6 +53,8 @@ class PackedOperand:
         Dtype of the packed B, if it is not `dtype`, and of A (int8 and uint8 go together, too).
     arithmetic : str
         How products of its elements are formed: "native", or by bfloat16 parts, which it holds.
+    kept : tuple of (str, object)
+        Options of `falcon.pack` that products by a B that is not packed take; empty if it is.
 
     Examples
     --------
@@ -72,6 +76,7 @@ class PackedOperand:
     column_powers: np.ndarray | None = None
     panels: np.dtype | None = None
     arithmetic: str = "native"
+    kept: tuple[tuple[str, Any], ...] = ()
 
     ndim: ClassVar = 2
     # NumPy's arrays then leave ``x @ packed`` to `__rmatmul__`, and its functions refuse it.
@@ -82,9 +87,15 @@ class PackedOperand:
         return self.matmul(x, self)
 
     @property
+    def is_packed(self) -> bool:
+        """Whether it holds panels; else products are those of a copy of B."""
+        return self.payload is not None
+
+    @property
     def nbytes(self) -> int:
-        """Bytes of the packed data, without `source`."""
-        return int(self.payload.nbytes)
+        """Bytes beside B: of the packed data, or of the copy of B that is not packed."""
+        held = self.payload if self.is_packed else self.needed_source("it is not packed")
+        return int(held.nbytes)
 
     def needed_source(self, what: str) -> np.ndarray:
         """Return `source`; raise ValueError with the reason `what` if it was not kept."""
@@ -120,12 +131,13 @@ class PackedOperand:
         return scheme.same_coefficients(own)
 
     def __repr__(self) -> str:
-        scheme = "classical" if self.scheme is None else self.scheme.name
+        how = "for classical" if self.scheme is None else f"for {self.scheme.name}"
+        how = f"{how} on backend {self.backend}" if self.is_packed else "not packed"
         kinds = self.dtype if self.panels is None else f"{self.panels} to {self.dtype}"
         kinds = f"{kinds}{'' if self.arithmetic == 'native' else f' by {self.arithmetic}'}"
         return (
-            f"<PackedOperand {self.shape[0]} x {self.shape[1]} {kinds} for {scheme} on "
-            f"backend {self.backend}, {self.nbytes / 2**20:.1f} MiB>"
+            f"<PackedOperand {self.shape[0]} x {self.shape[1]} {kinds} {how}, "
+            f"{self.nbytes / 2**20:.1f} MiB>"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import log
 from typing import Any
 
 from falcon.schemes import ComplexScheme
@@ -27,8 +28,8 @@ class Policy:
     nested_block: int = 4  # how many times larger the blocks of nested schemes must be
     # The classical algorithm is chosen unless it is slower by this factor: predictions err.
     least_gain: float = 1.03
-    # Predictions within this share of each other are a tie: less growth wins, then fewer levels.
-    tie: float = 0.015
+    # Share of a product's time that a scheme of e times the growth must save.
+    growth_price: float = 0.01
     # Share of a product's time that every further copy of B must save which a scheme's panels of a
     # packed operand hold (Strassen: 0.75 of a copy).
     copy_price: float = 0.0
@@ -39,12 +40,13 @@ class Policy:
     no_gain: str = "no scheme is predicted to be faster"
     too_little: str = "faster by too little to be sure"
 
-    def price(self, counts: Any) -> float:
-        """Return by what a predicted time is multiplied for the memory of B's panels.
+    def price(self, counts: Any, growth: float = 1.0) -> float:
+        """Return by what a predicted time is multiplied for errors, and the memory of B's panels.
 
         `counts`: a scheme, or what has its `rank`, `k` and `n`; None: the classical algorithm.
         """
-        return 1.0 + self.copy_price * (_copies(counts) - 1.0) if self.copy_price else 1.0
+        price = 1.0 + self.growth_price * log(max(growth, 1.0))
+        return price * (1.0 + self.copy_price * (_copies(counts) - 1.0))
 
     def why_too_small(self, problem: Problem) -> str | None:
         """Return why no LCMA can be faster at these sizes; None if one may be."""
@@ -62,6 +64,11 @@ def _copies(counts: Any) -> float:
     # Of a complex B, real and imaginary part: a copy of one is half of a copy of B.
     parts = 2 if isinstance(counts, ComplexScheme) else 1
     return float(counts.rank / (counts.k * counts.n * parts))
+
+
+# Copies of B that the panels of a packed operand may hold by default: 2.25 are those of 3x4x6:54.
+# What fewer and more gain: docs/howto/weights.md.
+USUAL_COPIES = 2.5
 
 
 def panel_bytes(problem: Problem, counts: Any, operand: DType | None = None) -> int:
@@ -103,8 +110,8 @@ BLAS = Policy(
     smallest_chunk=64,
 )
 SINGLE = replace(BLAS, smallest_flops=SMALLEST_SINGLE_FLOPS)
-# Panels of a packed operand stay in memory: 8 % less time was not worth three further copies.
-PACKED = replace(BLAS, copy_price=0.05)
+# Panels of a packed operand stay in memory. Who allows more (`memory_limit`) wants the time.
+PACKED = replace(BLAS, copy_price=0.01)
 # NumPy multiplies integers without BLAS, a hundred times slower: LCMAs gain at smaller sizes.
 _OTHER = Policy(96, 0.0, smallest_block=32, smallest_chunk=32)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Unpack, overload
 
 import numpy as np
@@ -11,7 +13,7 @@ from falcon import schemes
 from falcon._backends import get_backend
 from falcon._core.dtypes import DType, both, of
 from falcon._core.keywords import CallOptions, takes_options
-from falcon._core.options import KEYWORDS
+from falcon._core.options import KEYWORDS, Options
 from falcon._core.packed import PackedOperand
 
 from .adapters import enter
@@ -124,15 +126,17 @@ def gemm(
     arguments = tuple(options.items()) if options else ()
     if dtype is not None:
         arguments = (*arguments, ("dtype", dtype))
+    packed = b if isinstance(b, PackedOperand) else None
+    if packed is not None and not packed.is_packed:
+        b, arguments = packed.source, (*arguments, ("packed", (packed.kept, packed.dtype)))
     plain_call = c is None and type(alpha) is type(beta) is float and alpha == 1.0 and beta == 0.0
     if plain_call and (known := recall(a, b, out, arguments)) is not None:
         return known
-    packed = b if isinstance(b, PackedOperand) else None
     number("beta", beta)
     if beta != 0 and c is None:
         raise ValueError(f"beta is {beta!r} but c is missing")
     adapter, a, b, c, target = enter(a=a, b=b, c=c, out=out)
-    chosen = requested("gemm", KEYWORDS, options, adapter.device)
+    chosen = options_for(packed, "gemm", KEYWORDS, options, adapter.device)
     left = adapter.array("a", a)
     source: Any = adapter.array("b", b) if packed is None else packed.source
     right: Any = packed if source is None else source  # has shape and dtype
@@ -179,10 +183,27 @@ def gemm(
         factor = (K, N) if source is None else source
         types = operand, result
         operands = left, factor, added, made
-        plan = multiply(Product(adapter, *operands, *types, chosen, alpha, beta, packed))
+        by_panels = packed if packed is not None and packed.is_packed else None
+        plan = multiply(Product(adapter, *operands, *types, chosen, alpha, beta, by_panels))
     if plain_call:
         remember(a, b, target, arguments, types, chosen, made, plan)
     return adapter.wrap(made) if out is None else out
+
+
+def options_for(
+    packed: PackedOperand | None,
+    function: str,
+    names: tuple[str, ...],
+    keywords: Mapping[str, Any],
+    device: int | None,
+) -> Options:
+    """Return `requested`, to which a b that is not packed brings the options of `pack`."""
+    if packed is None or packed.is_packed:
+        return requested(function, names, keywords, device)
+    chosen = requested(function, names, {**dict(packed.kept), **keywords}, device)
+    # Only a keyword: as for panels, a setting is no scheme by name.
+    by_name = keywords.get("scheme") not in (None, "auto")
+    return chosen if by_name else replace(chosen, scheme="auto")
 
 
 def check_packed(
@@ -191,6 +212,8 @@ def check_packed(
     """Raise if arguments contradict how b was packed."""
     if dtype.numpy != packed.dtype:
         raise TypeError(f"the arithmetic would be {dtype}, but b was packed for {packed.dtype}")
+    if not packed.is_packed:
+        return
     if backend not in ("auto", packed.backend):
         raise ValueError(f"backend is {backend!r}, but b was packed for {packed.backend!r}")
     given = scheme

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Unpack
@@ -24,7 +24,12 @@ from .adapters import enter
 from .arithmetic import operand_type, result_type
 from .execute import Product
 from .matmul import matmul
-from .planner import plan_for, requested
+from .planner import plan_for, requested, weight
+
+# Rows for which "auto" chooses by default: packing gains most for few rows (docs/howto/weights.md).
+_USUAL_ROWS = 512
+# Options that products by a B that is not packed take from `pack`, unless they are given their own.
+_KEPT = "backend", "arithmetic", "max_growth", "reproducible"
 
 
 @takes_options(*PACKING)
@@ -39,14 +44,15 @@ def pack(
     """Combine and pack B once, for many products with the same weights.
 
     ``gemm(a, packed)``, ``matmul(a, packed)`` and ``a @ packed`` then skip Combine B (or the
-    packing of B).
+    packing of B). Where "auto" predicts that panels within `memory_limit` gain nothing, as for many
+    rows, which take schemes of two levels, B is not packed, and products are those of a copy of it.
 
     Parameters
     ----------
     b : array_like, shape (K, N)
         Must not be changed while the packed operand is in use, unless `keep_source` is False.
     rows : int, optional
-        Expected rows of A; only affects which scheme "auto" chooses. Default: K.
+        Expected rows of A; only affects what "auto" chooses. Default: 512.
     dtype : dtype, optional
         Of the result, as in `gemm`; default: b's own. If falcon's kernels can write it for operands
         of b's dtype (int32 for int8, float32 for bfloat16), products take an A of b's dtype; for
@@ -73,6 +79,7 @@ def pack(
     -----
     With a scheme, the packed data has R/(kn) times the bytes of B (Strassen: 1.75 times; with
     bfloat16 parts, 1.5 times as many), and a reference to B is kept, unless `keep_source` is False.
+    A B that is not packed (`PackedOperand.is_packed`) is copied, and the copy is always kept.
     If "auto" chooses the scheme, columns of too different norms are scaled by powers of two when
     they are packed. Source of the method: FalconGEMM's offline Combine B.
 
@@ -87,6 +94,19 @@ def pack(
     >>> bool((falcon.gemm(np.ones((3, 64)), w) == 1).all())
     True
     """
+    return make(b, options, rows, dtype, keep_source)
+
+
+def make(
+    b: Any,
+    options: Mapping[str, Any],
+    rows: int | None = None,
+    dtype: Any = None,
+    keep_source: bool = True,
+    *,
+    always: bool = False,
+) -> PackedOperand:
+    """Pack B as `pack` does; with `always`, also where panels are predicted to gain nothing."""
     check_count("rows", rows)
     if not isinstance(keep_source, bool):
         raise ValueError(f"keep_source is {keep_source!r}; expected True or False")
@@ -106,12 +126,16 @@ def pack(
     kept = {name: getattr(chosen, name) for name in PACKING if name != "threads"}
     pack_again = partial(pack, rows=rows, dtype=native.name, **kept)
     with adapter.current():
-        a = rows or max(source.shape[0], 1), source.shape[0]
+        a = rows or _USUAL_ROWS, source.shape[0]
         product = Product(adapter, a, source, None, None, *types, chosen, packed=True)
         problem, (_, factor, _, _) = product.described()
-        chosen = _for_one_backend(chosen, problem)
-        plan = plan_for(problem, chosen)
+        plan = plan_for(problem, _for_one_backend(chosen, problem))
         _check_limit(plan)
+        if chosen.scheme == "auto" and adapter.device is None and not always:
+            plain = plan_for(replace(problem, packed=False), chosen)
+            if weight(plain) < weight(plan):
+                return _not_packed(plain, source, pack_again)
+        chosen = plan.options
         packed = _packed(plan, source, factor, pack_again)
         if packed.scheme is not None and isinstance(packed.column_norms, np.ndarray):
             packed = _scaled(plan, packed, factor, chosen)
@@ -139,6 +163,16 @@ def _packed(plan: Plan, source: Any, factor: Any, pack_again: Callable) -> Packe
     panels = problem.operand.numpy if problem.is_wide else None
     made = PackedOperand(*about, payload, source, pack_again, matmul, norms, panels=panels)
     return made if how is None else replace(made, arithmetic=how.name)
+
+
+def _not_packed(plan: Plan, source: np.ndarray, pack_again: partial) -> PackedOperand:
+    """Return an operand whose products are those of a copy of B, by the same options."""
+    problem = plan.problem
+    own = np.array(source, problem.operand.right.numpy, order="K")
+    panels = problem.operand.numpy if problem.is_wide else None
+    kept = tuple((name, pack_again.keywords[name]) for name in _KEPT)
+    about = source.shape, problem.result.numpy, None, plan.backend.name
+    return PackedOperand(*about, None, own, pack_again, matmul, panels=panels, kept=kept)
 
 
 def _for_one_backend(options: Options, problem: Problem) -> Options:

@@ -21,7 +21,7 @@ from .adapters import Adapter, enter
 from .adapters.host import NUMPY
 from .arithmetic import operand_type, result_type
 from .execute import Product, problem_of_sizes
-from .gemm import check_packed, packed_type
+from .gemm import check_packed, options_for, packed_type
 from .planner import plan_for, plan_packed, predicted, requested
 
 
@@ -106,11 +106,16 @@ def _of_packed(a: Any, b: PackedOperand, dtype: Any, options: PlanningOptions) -
     first = shape or tuple(left.shape)
     if first[1] != b.shape[0]:
         raise ValueError(f"a has shape {first} and b {b.shape}: a's columns must equal b's rows")
-    chosen = requested("plan", PLANNING, options, adapter.device)
+    chosen = options_for(b, "plan", PLANNING, options, adapter.device)
     result = result_type(adapter, {"b": b} if shape else {"a": left, "b": b}, dtype)
     check_packed(b, result, options.get("backend") or "auto", options.get("scheme") or "auto")
     kind = of(b.dtype if b.panels is None else b.panels) if shape else adapter.dtype(left)
     operand = packed_type(b, left, kind, result)
+    if not b.is_packed:
+        product = Product(adapter, left, b.source, None, None, operand, result, chosen)
+        made = plan_for(product.described()[0], chosen)
+        named = replace(made.method, name=f"{made.label}, not packed")
+        return replace(made, method=named)
     with adapter.current():
         operands = left, b.shape, None, None
         problem, _ = Product(adapter, *operands, operand, result, chosen, packed=b).described()

@@ -18,6 +18,7 @@ from falcon._core.problem import Problem
 from falcon.decision.machine import revision
 from falcon.decision.rates import rates
 from falcon.decision.search import preferred as best_of
+from falcon.decision.search import weighted
 from falcon.decision.select import plan_for as decide
 from falcon.decision.ways import named_row
 from falcon.schemes import Scheme
@@ -134,6 +135,11 @@ def predicted(made: Plan) -> Candidate:
     problem, backend = made.problem, get_backend(made.method.backend)
     known = rates(backend, problem, _backends_for(problem, "auto"), made.method.operand)
     return backend.predicted(problem, made.method, known)
+
+
+def weight(made: Plan) -> float:
+    """Return the seconds by which a plan's option is compared with those of another plan."""
+    return weighted(predicted(made), get_backend(made.backend.name).policy(made.problem))
 
 
 def preferred(made: Plan, candidates: Sequence[Candidate]) -> Candidate:

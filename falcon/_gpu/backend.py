@@ -52,7 +52,7 @@ _POLICY = Policy(
     nested_block=1,
     # Smaller predicted gains are not taken: the error of the model.
     least_gain=1.02,
-    tie=0.0,
+    growth_price=0.0,
     # The common model predicts neither its times nor its rounding.
     common_model=False,
 )

@@ -57,8 +57,8 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
                       "as 2048,2048,2048 or 2048x2048x2048")  # fmt: skip
     what.add_argument("--shape", action="append", metavar="M,N,K", help="a shape (repeatable)")
     what.add_argument("--model", action="append", help=MODEL_HELP)
-    what.add_argument("--tokens", default="2048", help="M for --model (default 2048); several "
-                      "with commas")  # fmt: skip
+    what.add_argument("--tokens", help="M for --model, several with commas (default 512,2048; with "
+                      "another measurement than falcon and NumPy 2048)")  # fmt: skip
     what.add_argument("--workload", action="append", choices=WORKLOADS,
                       help="shapes by name (repeatable; default for --peers: squares)")  # fmt: skip
     what.add_argument("--max-gib", type=float, help="skip shapes that need more GiB of memory "
@@ -104,7 +104,9 @@ def add_report(parser: argparse.ArgumentParser) -> None:
 
 def bench(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
     """Run `bench` as asked for."""
-    options.tokens = _tokens(options.tokens)
+    chosen = next((x for x in _KINDS if getattr(options, x.flag.removeprefix("--"))), _USUAL)
+    usual = "512,2048" if chosen is _USUAL else "2048"
+    options.tokens = _tokens(usual if options.tokens is None else options.tokens)
     if options.rounds < 1:
         raise ValueError("--rounds must be at least 1")
     if options.time_budget is not None and not options.time_budget > 0:
@@ -119,7 +121,6 @@ def bench(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
         return 0
     from .run import run
 
-    chosen = next((x for x in _KINDS if getattr(options, x.flag.removeprefix("--"))), _USUAL)
     return run(chosen.comparison_class()(options, falcon_options), options)
 
 

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from falcon._core.dtypes import of
 from falcon._core.text import format_table
 from falcon._core.timing import LEAST_PAIRS, Estimate, Record, geometric_mean
 
-from .records import CLASSICAL, FALCON, estimate_of
+from .records import CLASSICAL, FALCON, PACKED, estimate_of
 
 INTERVAL = "± distance to the farther end of its 95 % confidence interval; * not known to 2 %"
 
@@ -101,6 +102,24 @@ def verdicts(document: dict[str, Any]) -> list[Verdict]:
     return judged
 
 
+def packing(document: dict[str, Any]) -> list[str]:
+    """Say for each number of rows what packed weights gain, and the memory that they take."""
+    by_rows: dict[str, list[dict[str, Any]]] = {}
+    for x in document["cases"]:
+        if PACKED in x["speedups"]:
+            by_rows.setdefault(f"{x['M']} rows, {x['dtype']}", []).append(x)
+    said = []
+    for rows, cases in by_rows.items():
+        mean, uncertainty = geometric_mean(estimate_of(x["speedups"][PACKED]) for x in cases)
+        taken = sum(x["sides"][PACKED]["extra_bytes"] for x in cases)
+        weights = sum(x["K"] * x["N"] * of(x["dtype"]).itemsize for x in cases)
+        said.append(
+            f"packed weights, {rows}: {1 / mean:.3f} ± {uncertainty / mean:.3f} times as fast as "
+            f"others, with {taken / weights:.2f} times their memory beside them"
+        )
+    return said
+
+
 def text(document: dict[str, Any]) -> str:
     """Return what `bench` prints of a record file."""
     machine = document["machine"]
@@ -114,6 +133,7 @@ def text(document: dict[str, Any]) -> str:
     if document["cases"]:
         parts.append(format_cases(document["cases"]))
     won = [f"fastest, {verdict.group}: {verdict.winner()}" for verdict in verdicts(document)]
+    won += packing(document)
     return "\n\n".join([*parts, *(["\n".join(won)] if won else [])])
 
 

@@ -75,6 +75,8 @@ def _reason(candidate: Candidate, best: Candidate, policy: Policy) -> str:
             return policy.too_little
         if candidate.method.large_workspace and candidate.method.scheme is best.method.scheme:
             return "as fast, but takes more workspace"
+        if slower < 0 and candidate.method.growth > best.method.growth:
+            return "faster by too little for its larger errors"
         more = candidate.method.levels > best.method.levels
         return "as fast, but with more levels" if more else "as fast, but no more accurate"
     times, others = dict(candidate.seconds), dict(best.seconds)

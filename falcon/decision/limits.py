@@ -12,7 +12,7 @@ from falcon._core.formulas import Counts
 from falcon._core.model import bounds
 from falcon._core.options import Options
 from falcon._core.plan import Candidate, Method
-from falcon._core.policy import panel_bytes
+from falcon._core.policy import USUAL_COPIES, panel_bytes
 from falcon._core.problem import Problem
 
 
@@ -30,7 +30,7 @@ def panels_fit(
     """
     limit = options.memory_limit
     if limit is None:
-        limit = 2 * problem.K * problem.N * problem.operand.itemsize
+        limit = int(USUAL_COPIES * problem.K * problem.N * problem.operand.itemsize)
     return not problem.packed or panel_bytes(problem, counts, operand) <= limit
 
 

@@ -26,13 +26,16 @@ from .methods import Methods
 from .store import Fastest
 from .ways import Way, ways
 
+# A scheme with more workspace than usual must save 1.5 % of another scheme's time.
+_ROOM_PRICE = 1.015
+
 
 @dataclass
 class Search(Methods):
     """The search for the best method."""
 
     kept: list[Candidate] = field(default_factory=list)
-    weights: list[float] = field(default_factory=list)  # of those kept, see `weighted`
+    weights: list[float] = field(default_factory=list)  # of those kept, see `_ranked`
     refused: list[Candidate] = field(default_factory=list)
 
     def plan(self) -> Plan:
@@ -125,7 +128,7 @@ class Search(Methods):
             self.refused.append(candidate)
             return inf
         self.kept.append(candidate)
-        self.weights.append(weighted(candidate, self.policy))
+        self.weights.append(_ranked(candidate, self.policy))
         return self.weights[-1]
 
     def _compare(self, compared: Sequence[Way]) -> bool:
@@ -145,33 +148,25 @@ class Search(Methods):
                 way.backend,
                 self.rates(way),
                 fused=first.fused_output,
-                limit=fastest * (1 + policy.tie),
+                limit=fastest,
             )
-            if number or way.price != 1:
-                bounds = [(x * way.price, number * len(suited) + at) for x, at in bounds]
-            hopeful += bounds
+            hopeful += (
+                (
+                    x * way.price * policy.price(facts[at], suited[at].rms_growth),
+                    number * len(suited) + at,
+                )
+                for x, at in bounds
+            )
             any_suited = bool(suited)
         heapify(hopeful)
-        while hopeful and hopeful[0][0] <= fastest * (1 + policy.tie):
-            bound, at = heappop(hopeful)
-            number, at = divmod(at, len(suited))
+        while hopeful and hopeful[0][0] <= fastest:
+            number, at = divmod(heappop(hopeful)[1], len(suited))
             way = compared[number]
             if not panels_fit(problem, facts[at], self.options, way.operand):
-                continue
-            # A scheme that cannot be the fastest can only win a tie, by less growth.
-            if bound * policy.price(facts[at]) > fastest and (
-                suited[at].rms_growth >= self._least_growth(fastest)
-            ):
                 continue
             for method in self.methods_of(way, suited[at].scheme):
                 fastest = min(fastest, self._add(way, method))
         return any_suited
-
-    def _least_growth(self, fastest: float) -> float:
-        """Return the least growth among those that tie with the fastest."""
-        tied = fastest * (1 + self.policy.tie)
-        pairs = zip(self.kept, self.weights, strict=True)
-        return min((x.method.growth for x, weight in pairs if weight <= tied), default=inf)
 
     def _why(self, best: Candidate) -> str:
         """Say what the choice gains over the classical algorithm, and over the own arithmetic."""
@@ -245,24 +240,24 @@ def search_for(problem: Problem, options: Options, backends: Sequence[Backend]) 
 
 
 def weighted(candidate: Candidate, policy: Policy) -> float:
-    """Return the seconds by which candidates are compared: panels and arithmetic have prices."""
-    return candidate.total * candidate.price * policy.price(candidate.method.scheme)
+    """Return the seconds by which candidates are compared: errors and memory have their prices."""
+    method = candidate.method
+    return candidate.total * candidate.price * policy.price(method.scheme, method.growth)
+
+
+def _ranked(candidate: Candidate, policy: Policy) -> float:
+    """Return the seconds by which schemes are compared with one another."""
+    price = _ROOM_PRICE if candidate.method.large_workspace else 1.0
+    return weighted(candidate, policy) * price
 
 
 def preferred(kept: Sequence[Candidate], policy: Policy) -> Candidate:
-    """Return the best of some candidates.
+    """Return the best of some candidates: the least seconds with all prices, then fewest levels.
 
-    This is the fastest; among ties the one of least growth, then of fewest levels, then one with
-    the usual workspace. The classical algorithm wins unless the gain is worth the risk of a wrong
-    prediction.
+    The classical algorithm wins unless the gain is worth the risk of a wrong prediction.
     """
-    totals = [weighted(x, policy) for x in kept]
-    tied = min(totals) * (1 + policy.tie)
-    ties = [(x, total) for x, total in zip(kept, totals, strict=True) if total <= tied]
-    best, time = min(
-        ties,
-        key=lambda x: (x[0].method.growth, x[0].method.levels, x[0].method.large_workspace, x[1]),
-    )
-    classical = [x for x in zip(kept, totals, strict=True) if x[0].method.is_classical]
-    safe, safe_time = min(classical, key=lambda x: x[1], default=(best, time))
-    return safe if time * policy.least_gain > safe_time else best
+    best = min(kept, key=lambda x: (_ranked(x, policy), x.method.growth, x.method.levels))
+    classical = [x for x in kept if x.method.is_classical]
+    safe = min(classical, key=lambda x: weighted(x, policy), default=best)
+    gains = weighted(best, policy) * policy.least_gain <= weighted(safe, policy)
+    return best if gains else safe

@@ -45,7 +45,7 @@ class LinearConfig:
         Rows for which the scheme is chosen and measured.
     memory_limit : int or str, optional
         Bytes that the panels of all layers may take together, such as "2GiB"; those that gain most
-        come first. None: no limit but that of each layer, twice its weight.
+        come first. None: no limit but that of each layer, 2.5 times its weight.
     batch_invariant : bool
         From `min_m` rows on, a row of the output has the same bits whatever the other rows: all
         layers run packed and classical, without measuring. Non-finite values, and rows of tiny norm
@@ -273,6 +273,10 @@ def _chosen(layer: nn.Linear, config: LinearConfig) -> _Choice:
     if config.measure and config.scheme == "auto" and not config.batch_invariant:
         return _measured(layer, found)
     best, plain = (x.total for x in plan.candidates)
+    if config.scheme == "auto" and not config.batch_invariant and plain < best:
+        rows = max(how.rows, how.min_m)
+        label = falcon.plan((how.rows, w.shape[1]), w.detach().mT, **dict(how.options)).label
+        return _Choice(replace(how, packs=False, min_m=rows), gain=1.0, label=label)
     return replace(found, gain=plain / best)
 
 

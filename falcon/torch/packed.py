@@ -18,6 +18,7 @@ from torch.nn import functional
 from torch.overrides import handle_torch_function
 
 import falcon
+from falcon._front.pack import make
 
 from . import ops
 
@@ -68,7 +69,7 @@ class Panels:
         if made is None:
             self._operand = None  # freed before others are made
             options = {**dict(self.how.options), "threads": torch.get_num_threads()}
-            made = _packed[state] = falcon.pack(w.detach().mT, rows=self.how.rows, **options)
+            made = _packed[state] = make(w.detach().mT, options, self.how.rows, always=True)
         self._operand = made
         return made
 

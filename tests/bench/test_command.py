@@ -110,6 +110,15 @@ def test_list_peers(capsys, monkeypatch):
     assert [x["peer"] for x in json.loads(out)] == ["falcon", "numpy", "nobody"]
 
 
+def test_layers_are_measured_for_few_and_many_rows(capsys):
+    for more, rows in (((), ["512", "2048"]), (("--tokens", "64"), ["64"])):
+        asked = ("bench", "--model", "Qwen2.5-7B", "--max-gib", "1e-9", *more)
+        _, _, err = run(capsys, *asked)
+        skipped = [x.split(" x ")[0].split()[-1] for x in err.splitlines() if "skipped" in x]
+        assert list(dict.fromkeys(skipped)) == rows
+        assert "no shape is left to measure" in err
+
+
 def test_workloads():
     for name, workload in WORKLOADS.items():
         shapes = workload.shapes

@@ -119,6 +119,22 @@ def test_verdicts(document):
     assert tables.verdicts(document) == []
 
 
+def test_what_packing_gains(document):
+    assert tables.packing(document) == []
+    del document["cases"][2:]
+    for rows, ratio, case in zip((512, 2048), (0.8, 1.0), document["cases"], strict=True):
+        case["M"] = rows
+        weights = 4 * case["K"] * case["N"]
+        case["sides"][records.PACKED] = case["sides"]["falcon"] | {"extra_bytes": 2 * weights}
+        case["speedups"][records.PACKED] = case["speedups"]["numpy"] | {"median": ratio}
+        case["speedups"][records.PACKED] |= {"low": ratio, "high": ratio}
+    few, many = tables.packing(document)
+    taken = "times as fast as others, with 2.00 times their memory beside them"
+    assert few == f"packed weights, 512 rows, float32: 1.250 ± 0.000 {taken}"
+    assert many == f"packed weights, 2048 rows, float32: 1.000 ± 0.000 {taken}"
+    assert tables.text(document).endswith(f"{few}\n{many}")
+
+
 def test_a_file_of_this_process(capsys, monkeypatch):
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     asked = ("bench", "40,30,20", "--dtype", "float64", "--scheme", "strassen", "--rounds", "1")

@@ -25,14 +25,14 @@ convert_, revert_ = falcon.torch.convert_, falcon.torch.revert_
 @pytest.fixture
 def packs(monkeypatch):
     """The shapes that were packed."""
-    shapes, pack = [], falcon.pack
+    shapes, make = [], packed.make
 
-    def watched(b, **options):
+    def watched(b, options, *rows, **how):
         shapes.append(tuple(b.shape))
         assert options["threads"] == torch.get_num_threads()
-        return pack(b, **options)
+        return make(b, options, *rows, **how)
 
-    monkeypatch.setattr(falcon, "pack", watched)
+    monkeypatch.setattr(packed, "make", watched)
     return shapes
 
 
@@ -427,6 +427,21 @@ def test_memory_limit():
     assert report.rows[3]["reason"] == "memory_limit leaves no room for panels"
     assert type(model[3]) is nn.Linear
     assert convert_(model, config(memory_limit="1TiB")).extra_bytes == 4 * one
+
+
+@pytest.mark.parametrize("rows", [300, 60_000])
+def test_panels_are_made_where_they_are_predicted_to_gain(rows):
+    made = layer(1200, 1280, torch.float32)
+    how = config(rows=rows, max_growth=8.0)
+    with torch.no_grad():
+        panels = packed.Panels(how.how(torch.float32)).of(made.weight)
+    best, plain = (x.total for x in falcon.plan((rows, 1200), panels).candidates)
+    (row,) = convert_(nn.Sequential(made), how).rows
+    assert row["packed"] == (best <= plain)
+    assert (row["extra_bytes"] > 0) == row["packed"]
+    x = integers(4, 1200).float()
+    with torch.no_grad():
+        assert torch.equal(made(x), exact(x, made).float())
 
 
 @pytest.mark.parametrize(
