@@ -67,16 +67,32 @@ class Residues:
             found.append(max(whole, part))
         return found[0], found[1]
 
-    def room(self, K: int) -> float:
-        """Return how many times the largest sum of K products may be held.
+    @property
+    def most(self) -> float:
+        """The largest sum; those of float64 leave room for the multiple of p that is subtracted."""
+        sums = self.sums
+        if sums.is_exact:
+            return 2.0 ** (8 * sums.itemsize - 1) - 1
+        return 1 / sums.unit_roundoff - (2.0**32 if sums.itemsize == 8 else 0)
 
-        Sums of floats leave room for the multiples of p by which they are reduced.
-        """
+    def room(self, K: int) -> float:
+        """Return how many times the largest sum of K products may be held."""
         a, b = self.largest
-        sums, most = self.sums, 2.0 ** (8 * self.sums.itemsize - 1) - 1
-        if not sums.is_exact:
-            most = 1 / sums.unit_roundoff - (2.0**32 if sums.itemsize == 8 else 0)
-        return most / (max(K, 1) * a * b)
+        return self.most / (max(K, 1) * a * b)
+
+    def places(self, sizes: tuple[int, int, int]) -> tuple[int, int, int]:
+        """Return where parts of B and sums begin behind parts of A, in bytes, and all bytes."""
+        (M, N, K), (of_a, of_b), item = sizes, self.parts, self.kind.itemsize
+        ends, end = [], 0
+        of_sums = of_a * of_b * M * N * self.sums.itemsize
+        for nbytes in (of_a * M * K * item, of_b * K * N * item, of_sums):
+            end += -(-nbytes // 64) * 64
+            ends.append(end)
+        return ends[0], ends[1], ends[2]
+
+    def __str__(self) -> str:
+        a, b = self.parts
+        return str(self.kind) if a * b == 1 else f"{self.kind} in {a} x {b} parts"
 
 
 def _base(modulus: int, parts: int) -> int:

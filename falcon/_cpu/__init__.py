@@ -10,6 +10,7 @@
     rounding.py   sums of elements in panels: where they are exact, the error of rounding them
     measure.py, peak.py   how fast kernels and stages are
     programs.py   Scheme -> the engine's operations and steps
+    residues.py   the passes before and after a product modulo p
     pool.py       workspaces that are kept between calls
     share.py      NumPy's and SciPy's OpenBLAS run on falcon's threads
     _core.pyx     thin binding: plan a layout; check, take pointers, release the GIL, one C call

@@ -7,7 +7,7 @@ operands: their buffers are taken without a format, and need the right size of e
 Friendly messages about operands belong to the Python layer above; everything here raises ValueError
 all the same.
 """
-from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_ND, PyBUF_SIMPLE, PyBUF_WRITABLE, PyObject_GetBuffer
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport uintptr_t
 from libc.string cimport memset
@@ -281,6 +281,9 @@ def norms(x, sums, int axis=0, int threads=1, isa=None, kind=None):
             falcon_norms(k, start, lines, steps, rs, cs, threads, <double *>v[1].buf, odd)
     finally:
         release(v, 2)
+
+
+include "_modular.pxi"  # residues, reduce
 
 
 cdef class PackedB:

@@ -100,11 +100,11 @@ def multiply(x: Product) -> Plan | None:
     """Compute the product and write it to its `out`; return the plan, None if it needed none."""
     if 0 in x.out.shape:
         return None
-    if x.modulus:
-        modular.multiply(x.a, x.b, x.c, x.out, x.modulus, x.options, x.alpha, x.beta)
-        return None
     if x.a.shape[1] == 0 or x.alpha == 0:
-        x.adapter.scale(x.c, x.beta, x.out, x.dtype)
+        if x.modulus:
+            modular.scale(x.c, x.beta, x.out, x.modulus)
+        else:
+            x.adapter.scale(x.c, x.beta, x.out, x.dtype)
         return None
     if x.options.check == "verify":
         with limited(threads_of(x.options)):  # Freivalds' test multiplies too
@@ -124,6 +124,10 @@ def _run(x: Product) -> Plan:
 
 def _planned(x: Product) -> tuple[Plan, tuple[Any, Any, Any, Any]]:
     """Return the plan of a product, and its operands as the backend takes them."""
+    if x.modulus:
+        b: Any = x.b if x.packed is None else x.packed
+        sizes = x.a.shape[0], b.shape[1], x.a.shape[1]
+        return modular.plan_for(sizes, x.modulus, x.options, b), (x.a, b, x.c, x.out)
     problem, (a, b, c, out) = x.described()
     if isinstance(x.packed, PackedOperand):
         return plan_packed(problem, x.packed, x.options), (a, x.packed, c, out)

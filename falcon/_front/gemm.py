@@ -183,7 +183,7 @@ def gemm(
         added = None
     if target is not None:
         check_out(adapter, target, (M, N), result)
-    operand = result if modulus else operand_type(adapter, factors, result, chosen)
+    operand = operand_type(adapter, factors, result, chosen) if modulus is None else result
     if packed is not None:
         # Only keywords: settings of backend and scheme do not apply to a packed operand.
         given = (options.get("backend") or "auto", options.get("scheme") or "auto")

@@ -9,10 +9,10 @@ import numpy as np
 _ELEMENTS = 2**15  # handled at a time
 
 
-def residues(x: np.ndarray, modulus: int, base: int, parts: np.ndarray) -> None:
+def residues(x: np.ndarray, modulus: int, base: int, parts: np.ndarray, threads: int = 1) -> None:
     """Write the residues of least magnitude of a matrix of integers, in parts: parts[i] of place i.
 
-    The lowest digit comes first.
+    The lowest digit comes first; the last axis or the one before is contiguous.
     """
     step = max(_ELEMENTS // max(x.shape[1], 1), 1)
     for start in range(0, len(x), step):
@@ -32,6 +32,7 @@ def reduce(
     alpha: int = 1,
     c: np.ndarray | None = None,
     beta: int = 1,
+    threads: int = 1,
 ) -> None:
     """Write ``(alpha * (sums of parts with their places) + beta * c) % modulus`` to `out`.
 

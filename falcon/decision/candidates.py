@@ -125,7 +125,7 @@ def _suits(
     larger = 1 if x.outer is None else nested_block
     parts = (x.counts.m, x.counts.k, x.counts.n)
     fits = all(part * larger <= most for part, most in zip(parts, (m, k, n), strict=True))
-    return fits and (x.is_integral if exact else x.rms_growth <= max_growth)
+    return fits and x.rms_growth <= max_growth and (x.is_integral or not exact)
 
 
 def _competes(x: Facts) -> bool:

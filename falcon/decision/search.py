@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop
-from math import inf
+from math import inf, sqrt
 from typing import Any
 
 from falcon._core.backend import Backend
@@ -99,7 +99,7 @@ class Search(Methods):
     def _requested(self, scheme: Scheme) -> Plan:
         problem, options = self.problem, self.options
         reason = None
-        if problem.is_exact and not scheme.is_integral:
+        if problem.operand.is_exact and not scheme.is_integral:
             reason = "it has fractional coefficients and the dtype is exact"
         reasons = [x.backend.why_classical_only(problem, None, x.operand) for x in self.ways]
         able = [x for x, why in zip(self.ways, reasons, strict=True) if why is None]
@@ -134,6 +134,8 @@ class Search(Methods):
         fastest = min(self.weights, default=inf)
         # Without the common model options have their own growth.
         most = self.options.max_growth if policy.common_model else inf
+        if problem.is_exact:  # integers of no scheme grow by less than the square
+            most = sqrt(problem.room) if problem.room else inf
         suited, facts = scheme_candidates().suited_to(problem, policy, most)
         hopeful: list[tuple[float, int]] = []  # bounds; the scheme of a way, the ways in turn
         for number, way in enumerate(compared):
