@@ -1,10 +1,10 @@
 """Exact products modulo p by floating-point arithmetic that never rounds.
 
 A float64 holds every integer up to 2^53, so a product of float64 matrices is exact as long as no
-sum of products exceeds that.  Three steps see to it.  Residues are centred: in -p/2 ... p/2, not in
-0 ... p - 1, their products are a quarter as large.  K is cut into slices whose sums stay below 2^53,
-and each slice's sums are reduced.  And where p is so large that slices would be short, a residue is
-two digits x = 2^16 h + l of at most 16 bits, and Karatsuba and Ofman (1962) save the fourth product:
+sum of products exceeds that.  Three steps see to it.  Residues are centred: products of numbers in
+-p/2 ... p/2 are a quarter as large as those in 0 ... p - 1.  K is cut into slices whose sums stay
+below 2^53, and each slice's sums are reduced.  And where p is so large that slices would be short,
+a residue is two digits x = 2^16 h + l, and Karatsuba and Ofman (1962) save the fourth product:
 
     a b = 2^32 h h' + 2^16 ((h + l)(h' + l') - h h' - l l') + l l'
 
