@@ -15,6 +15,7 @@
     roofline.py  a plan's picture
     validate.py  checks of arguments
     arithmetic.py  types of a product and its operands: `dtype=`
+    modular.py   products modulo p: their types, how they are multiplied, their passes
     batches.py   all matrices of a batch in one call
     fallback.py  what NumPy multiplies itself
     execute.py   a product in core form: its Problem, its plan, its execution

@@ -22,6 +22,7 @@ from falcon._core.plan import Plan
 from falcon._core.problem import Problem, layout_fields
 from falcon._numpy.threads import limited
 
+from . import modular
 from .adapters import Adapter
 from .freivalds import Freivalds, VerificationError
 from .planner import plan_for, plan_packed
@@ -51,6 +52,7 @@ class Product:
     packed: PackedOperand | bool | None = None  # True: B is to be packed
     # If B is A's transpose in the same memory: the part of C to write; see `Problem`.
     symmetric: str = ""
+    modulus: int = 0  # the result is reduced modulo it; 0: there is none
 
     def described(self) -> tuple[Problem, tuple[Any, Any, Any, Any]]:
         """Return the problem, and a, b, c and out as backends take them: on a GPU, as matrices."""
@@ -97,6 +99,9 @@ def problem_of_sizes(
 def multiply(x: Product) -> Plan | None:
     """Compute the product and write it to its `out`; return the plan, None if it needed none."""
     if 0 in x.out.shape:
+        return None
+    if x.modulus:
+        modular.multiply(x.a, x.b, x.c, x.out, x.modulus, x.options, x.alpha, x.beta)
         return None
     if x.a.shape[1] == 0 or x.alpha == 0:
         x.adapter.scale(x.c, x.beta, x.out, x.dtype)

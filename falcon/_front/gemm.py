@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Unpack, overload
 
 import numpy as np
@@ -11,6 +12,7 @@ from falcon import schemes
 from falcon._backends import get_backend
 from falcon._core.dtypes import DType, both, of
 from falcon._core.keywords import CallOptions, takes_options
+from falcon._core.modular import check_modulus
 from falcon._core.options import KEYWORDS
 from falcon._core.packed import PackedOperand
 
@@ -18,8 +20,9 @@ from .adapters import enter
 from .arithmetic import check_out, operand_type, result_type, scalar_type, why_not_wide
 from .calls import recall, remember
 from .execute import Product, multiply
+from .modular import residue_type
 from .planner import requested
-from .validate import number, scalar
+from .validate import number, scalar, whole
 
 
 @overload
@@ -32,6 +35,7 @@ def gemm(
     beta: complex = 0.0,
     out: np.ndarray | None = None,
     dtype: npt.DTypeLike | None = None,
+    modulus: int | None = None,
     **options: Unpack[CallOptions],
 ) -> np.ndarray: ...
 @overload
@@ -44,6 +48,7 @@ def gemm(
     beta: complex = 0.0,
     out: Any = None,
     dtype: Any = None,
+    modulus: int | None = None,
     **options: Unpack[CallOptions],
 ) -> Any: ...
 @takes_options(*KEYWORDS)
@@ -56,6 +61,7 @@ def gemm(
     beta: complex = 0.0,
     out: Any = None,
     dtype: Any = None,
+    modulus: int | None = None,
     **options: Unpack[CallOptions],
 ) -> Any:
     """Multiply two matrices: ``alpha * a @ b + beta * c``.
@@ -82,6 +88,10 @@ def gemm(
         int16 are exact in int32, those of float16 and bfloat16 are accumulated and returned in
         float32; on the CPU neither needs a copy of an operand (docs/types.md). May be a torch
         dtype.
+    modulus : int, optional
+        The result is that of exact integers, reduced to ``0 <= x < modulus``: of integers of any
+        values, for ``2 <= modulus < 2**31``. It is of `dtype`, or of `out`'s, or of the operands'
+        common type, which must hold ``modulus - 1``. `alpha` and `beta` are integers.
     {options}
 
     Returns
@@ -124,6 +134,9 @@ def gemm(
     arguments = tuple(options.items()) if options else ()
     if dtype is not None:
         arguments = (*arguments, ("dtype", dtype))
+    if modulus is not None:
+        modulus = check_modulus(modulus)
+        arguments = (*arguments, ("modulus", modulus))
     plain_call = c is None and type(alpha) is type(beta) is float and alpha == 1.0 and beta == 0.0
     if plain_call and (known := recall(a, b, out, arguments)) is not None:
         return known
@@ -156,16 +169,21 @@ def gemm(
     target = None if out is None else adapter.target(target)
     factors = [left, right if packed is None else packed]
     read = dict(zip("abc", (*factors, added), strict=True))
-    result = result_type(adapter, {k: x for k, x in read.items() if x is not None}, dtype, target)
+    read = {k: x for k, x in read.items() if x is not None}
+    if modulus is None:
+        result = result_type(adapter, read, dtype, target)
+        kind: DType | None = scalar_type(adapter, result)
+    else:
+        result, kind = residue_type(adapter, read, dtype, target, modulus), None
     alpha, beta = (
-        scalar(name, x, scalar_type(adapter, result).numpy)
+        scalar(name, x, kind.numpy) if kind is not None else whole(name, x, modulus or 1)
         for name, x in (("alpha", alpha), ("beta", beta))
     )
     if beta == 0:  # rounded to it
         added = None
     if target is not None:
         check_out(adapter, target, (M, N), result)
-    operand = operand_type(adapter, factors, result, chosen)
+    operand = result if modulus else operand_type(adapter, factors, result, chosen)
     if packed is not None:
         # Only keywords: settings of backend and scheme do not apply to a packed operand.
         given = (options.get("backend") or "auto", options.get("scheme") or "auto")
@@ -179,7 +197,8 @@ def gemm(
         factor = (K, N) if source is None else source
         types = operand, result
         operands = left, factor, added, made
-        plan = multiply(Product(adapter, *operands, *types, chosen, alpha, beta, packed))
+        product = Product(adapter, *operands, *types, chosen, alpha, beta, packed)
+        plan = multiply(replace(product, modulus=modulus or 0))
     if plain_call:
         remember(a, b, target, arguments, types, chosen, made, plan)
     return adapter.wrap(made) if out is None else out
