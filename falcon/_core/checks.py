@@ -96,10 +96,3 @@ def check_count(name: str, value: Any, least: int = 1, expected: str = "an integ
         raise ValueError(f"{name} is {value!r}; expected an integer >= {least}")
     return count
 
-
-def check_modulus(name: str, value: Any) -> int | None:
-    """None, or an integer from 2 to 2^31 - 1."""
-    modulus = check_count(name, value, 2)
-    if modulus is not None and modulus >= 2**31:
-        raise ValueError(f"{name} is {value!r}; expected an integer from 2 to 2147483647")
-    return modulus

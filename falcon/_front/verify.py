@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from falcon._core.arrays import to_array
-from falcon._core.checks import check_modulus
 from falcon._core.dtypes import find, of
+from falcon._core.modular import check_modulus
 from falcon._core.options import DEFAULT_MAX_GROWTH
 
 from .adapters import enter
@@ -97,7 +97,7 @@ def verify(
     if a.shape[1] != b.shape[0] or c.shape != (a.shape[0], b.shape[1]):
         raise ValueError(f"shapes do not fit: a {a.shape}, b {b.shape}, c {c.shape}")
     if modulus is not None:
-        p = check_modulus("modulus", modulus)
+        p = check_modulus(modulus)
         for name, x in (("a", a), ("b", b), ("c", c)):
             if x.dtype.kind not in "iu":
                 raise TypeError(f"{name} has dtype {x.dtype}; with modulus, expected integers")
