@@ -95,4 +95,3 @@ def check_count(name: str, value: Any, least: int = 1, expected: str = "an integ
     if count < least:
         raise ValueError(f"{name} is {value!r}; expected an integer >= {least}")
     return count
-

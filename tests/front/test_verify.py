@@ -454,7 +454,7 @@ def test_alpha_and_beta_modulo_p():
 @pytest.mark.parametrize("p, error", [(1, ValueError), (2**31, ValueError), (True, TypeError),
                                       (7.0, TypeError), ("7", TypeError)])  # fmt: skip
 def test_errors_of_a_modulus(p, error):
-    with pytest.raises(error, match=r"modulus is .*; expected an integer"):
+    with pytest.raises(error, match=r"modulus is .*; expected"):
         falcon.verify([[1]], [[1]], [[1]], modulus=p)
     with pytest.raises(TypeError, match="c has dtype float64; with modulus, expected integers"):
         falcon.verify([[1]], [[1]], [[1.0]], modulus=7)
