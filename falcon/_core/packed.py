@@ -51,6 +51,8 @@ class PackedOperand:
         Dtype of the packed B, if it is not `dtype`, and of A (int8 and uint8 go together, too).
     arithmetic : str
         How products of its elements are formed: "native", or by bfloat16 parts, which it holds.
+    modulus : int
+        Products are reduced modulo it; 0: they are not.
 
     Examples
     --------
@@ -72,6 +74,7 @@ class PackedOperand:
     column_powers: np.ndarray | None = None
     panels: np.dtype | None = None
     arithmetic: str = "native"
+    modulus: int = 0
 
     ndim: ClassVar = 2
     # NumPy's arrays then leave ``x @ packed`` to `__rmatmul__`, and its functions refuse it.
@@ -122,6 +125,7 @@ class PackedOperand:
     def __repr__(self) -> str:
         scheme = "classical" if self.scheme is None else self.scheme.name
         kinds = self.dtype if self.panels is None else f"{self.panels} to {self.dtype}"
+        kinds = f"{kinds}{f' modulo {self.modulus}' if self.modulus else ''}"
         kinds = f"{kinds}{'' if self.arithmetic == 'native' else f' by {self.arithmetic}'}"
         return (
             f"<PackedOperand {self.shape[0]} x {self.shape[1]} {kinds} for {scheme} on "

@@ -13,7 +13,7 @@ from falcon._core.cpus import kept_bytes
 from falcon._core.dtypes import of
 
 from .extension import isa
-from .operands import is_aligned
+from .operands import are_plain, is_aligned
 
 try:
     from . import _core
@@ -46,7 +46,7 @@ def reduce(
     threads: int = 1,
 ) -> None:
     """Write ``(alpha * (sums of parts with their places) + beta * c) % modulus`` to `out`."""
-    is_direct = out.dtype in _core.NUMBERS and is_aligned(out)
+    is_direct = out.dtype in _core.NUMBERS and (are_plain(out) or is_aligned(out))
     target = out if is_direct else np.empty(out.shape, np.int64)
     c = None if c is None else _readable(c)
     _core.reduce(sums, target, modulus, bases, alpha, c, beta, threads, isa())
@@ -55,6 +55,6 @@ def reduce(
 
 
 def _readable(x: np.ndarray) -> np.ndarray:
-    if x.dtype in _core.NUMBERS and is_aligned(x):
+    if x.dtype in _core.NUMBERS and (are_plain(x) or is_aligned(x)):
         return x
     return np.array(x, of(x.dtype).numpy, order="K")

@@ -28,6 +28,7 @@ from falcon._numpy.original import quiet_matmul
 from falcon._numpy.threads import exceeds
 
 from .adapters.host import NUMPY, viewed
+from .modular import ModularPlan
 from .planner import is_kept, planning_state
 
 # NumPy usually has one object for each; small calls with another dtype object are planned.
@@ -207,7 +208,7 @@ def remember(
             return
         run = partial(_run_plan if result.ndim == 2 else _run_batch, way)
         direct = getattr(way.backend, "direct_product", None)
-        if direct is not None and result.ndim == 2:
+        if direct is not None and result.ndim == 2 and not isinstance(way, ModularPlan):
             run = direct(way) or run
     elif exceeds(threads_of(options)):
         return

@@ -149,7 +149,8 @@ def _verified(x: Product) -> Plan:
     if isinstance(x.packed, PackedOperand):
         b = x.packed.needed_source("check='verify' takes b itself; keep it, or use another check")
     uneven = _planned(x)[0].is_uneven
-    test = Freivalds(x.a, b, x.c, x.alpha, x.beta, dtype=dtype, uneven=uneven)
+    about: dict[str, Any] = {"dtype": dtype, "uneven": uneven, "modulus": x.modulus or None}
+    test = Freivalds(x.a, b, x.c, x.alpha, x.beta, **about)
     plan = _run(x)
     outcome = test.check(out, plan.growth)
     if outcome.is_wrong:

@@ -141,6 +141,8 @@ def gemm(
     if plain_call and (known := recall(a, b, out, arguments)) is not None:
         return known
     packed = b if isinstance(b, PackedOperand) else None
+    if packed is not None and (packed.modulus or modulus):
+        modulus = packed_modulus(packed, modulus)
     number("beta", beta)
     if beta != 0 and c is None:
         raise ValueError(f"beta is {beta!r} but c is missing")
@@ -184,7 +186,9 @@ def gemm(
     if target is not None:
         check_out(adapter, target, (M, N), result)
     operand = operand_type(adapter, factors, result, chosen) if modulus is None else result
-    if packed is not None:
+    if packed is not None and packed.modulus:
+        operand = result
+    elif packed is not None:
         # Only keywords: settings of backend and scheme do not apply to a packed operand.
         given = (options.get("backend") or "auto", options.get("scheme") or "auto")
         check_packed(packed, result, *given)
@@ -200,7 +204,8 @@ def gemm(
         product = Product(adapter, *operands, *types, chosen, alpha, beta, packed)
         plan = multiply(replace(product, modulus=modulus or 0))
     if plain_call:
-        remember(a, b, target, arguments, types, chosen, made, plan)
+        kinds = types if modulus is None else (adapter.dtype(left) or result, result)
+        remember(a, b, target, arguments, kinds, chosen, made, plan)
     return adapter.wrap(made) if out is None else out
 
 
@@ -218,6 +223,14 @@ def check_packed(
     wanted = None if isinstance(scheme, str) else scheme
     if scheme != "auto" and not packed.is_for(wanted):
         raise ValueError(f"scheme is {given!r}, but b is {packed!r}")
+
+
+def packed_modulus(packed: PackedOperand, modulus: int | None) -> int:
+    """Return the modulus for which b was packed; raise ValueError if another one is asked for."""
+    if modulus not in (None, packed.modulus):
+        what = f"modulus={packed.modulus}" if packed.modulus else "products without a modulus"
+        raise ValueError(f"modulus is {modulus}, but b was packed for {what}")
+    return packed.modulus
 
 
 def packed_type(packed: PackedOperand, a: Any, a_type: DType | None, result: DType) -> DType:

@@ -115,11 +115,13 @@ def matmul(
         out = out[0]
     adapter, a, b, target = enter(a=a, b=b, out=out)
     if isinstance(b, PackedOperand):
-        result = _by_packed(adapter, a, b, target, dtype, options)
+        result = _by_packed(adapter, a, b, target, dtype, modulus, options)
         return adapter.wrap(result) if out is None else out
     chosen = requested("matmul", KEYWORDS, options, adapter.device)
     if modulus is not None:
-        result = _modular(adapter, a, b, target, dtype, modulus, chosen)
+        result, types, way = _modular(adapter, a, b, target, dtype, modulus, chosen)
+        remember(a, b, target, arguments, types, chosen, result, way)
+        result = adapter.scalar(result) if len(result.shape) == 0 else result
         return adapter.wrap(result) if out is None else out
     if dtype is None and chosen.backend == "auto" and _are_logical(a, b, target, chosen):
         counts = matmul(a.view(np.uint8), b.view(np.uint8), dtype="int32", **options)
@@ -143,7 +145,7 @@ def matmul(
 def _modular(
     adapter: Adapter, a: Any, b: Any, out: Any, dtype: Any, modulus: int, options: Options
 ) -> Any:
-    """Multiply modulo p; return `out`, or the new result."""
+    """Multiply modulo p; return `out` or the new result, for `remember` types and the plan."""
     left, right = adapter.array("a", a), adapter.array("b", b)
     for name, x in (("a", left), ("b", right)):
         if len(x.shape) == 0:
@@ -151,8 +153,8 @@ def _modular(
     target = None if out is None else adapter.target(out)
     written = residue_type(adapter, {"a": left, "b": right}, dtype, target, modulus)
     types = written, written
-    result, _ = _multiplied(adapter, left, right, target, types, (), options, modulus)
-    return adapter.scalar(result) if len(result.shape) == 0 else result
+    result, way = _multiplied(adapter, left, right, target, types, (), options, modulus)
+    return result, (adapter.dtype(left), written), way
 
 
 def _are_logical(a: Any, b: Any, out: Any, options: Options) -> bool:
@@ -246,7 +248,13 @@ def _expanded(x: Any, axes: tuple[int, ...]) -> Any:
 
 
 def _by_packed(
-    adapter: Adapter, a: Any, b: PackedOperand, out: Any, dtype: Any, options: CallOptions
+    adapter: Adapter,
+    a: Any,
+    b: PackedOperand,
+    out: Any,
+    dtype: Any,
+    modulus: int | None,
+    options: CallOptions,
 ) -> Any:
     """Multiply a vector, a matrix or a batch by a packed operand: all rows in one product."""
     merged("matmul", KEYWORDS, options)  # errors name matmul, not gemm
@@ -263,7 +271,8 @@ def _by_packed(
         check_out(adapter, target, shape, of(b.dtype))
     rows = int(np.prod(array.shape[:-1]))
     with adapter.current():
-        product: Any = gemm(array.reshape(rows, b.shape[0]), b, dtype=dtype, **options)
+        left = array.reshape(rows, b.shape[0])
+        product: Any = gemm(left, b, dtype=dtype, modulus=modulus, **options)
         product = product.reshape(shape)
         if target is not None:
             adapter.copy(product, target)

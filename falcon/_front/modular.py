@@ -44,6 +44,9 @@ _MOST_PARTS, _SHORTEST = 6, 256
 _MOST_GAIN = 1.5
 # To how many times the least number of slices K is cut: schemes then have more room.
 _FINER = (1.0, 1.5, 2.0, 4.0)
+# Seconds in which a thread reads or writes a part, all in cache (Zen 4: 0.25 to 0.45 ns), and
+# numbers from which there are several threads.
+_PART, _SHARED = 3e-10, 2**16
 # Steps of K by which blocks may be longer than their share of a slice.
 _ROUNDED_UP = 64
 
@@ -105,12 +108,15 @@ class ModularPlan(Plan):
     length: int  # of the slices of K, but the last
     slices: tuple[Plan, ...]  # of the products of parts
     compared: tuple[tuple[str, float], ...]  # ways to multiply and predicted seconds, best first
+    bases: tuple[int, int]  # of the parts
+    places: tuple[int, int, int]  # where parts of B and sums begin in memory, and its bytes
 
     @classmethod
     def of(cls, slices: tuple[Plan, ...], **about: Any) -> ModularPlan:
         """Return the plan of a product modulo p, from those of its slices."""
         made = cls(**{x.name: getattr(slices[0], x.name) for x in fields(Plan)})
         made.__dict__.update(about, slices=slices)
+        made.__dict__.update(bases=made.residues.bases, places=made.residues.places(made.sizes))
         return made
 
     @property
@@ -121,7 +127,7 @@ class ModularPlan(Plan):
     @property
     def workspace(self) -> int:
         """Bytes that the call allocates beyond its result."""
-        return self.method.workspace + self.residues.places(self.sizes)[-1]
+        return self.method.workspace + self.places[-1]
 
     def execute(
         self,
@@ -136,7 +142,7 @@ class ModularPlan(Plan):
     ) -> None:
         """Write ``(alpha a b + beta c) % modulus`` to `out`, which may overlap all operands."""
         way, (M, N, K), threads = self.residues, self.sizes, self.threads
-        (of_a, of_b), (of_right, of_sums, nbytes) = way.parts, way.places(self.sizes)
+        (of_a, of_b), (of_right, of_sums, nbytes), bases = way.parts, self.places, self.bases
         if c is not None and np.may_share_memory(c, out) and not same_memory(c, out):
             c = c.copy()  # each entry is read before it is written
         factors = b.payload.slices if isinstance(b, PackedOperand) else None
@@ -144,16 +150,16 @@ class ModularPlan(Plan):
         passes: Any = by_engine if is_own else by_numpy
         memory = by_engine.memory().take(nbytes) if is_own else bytearray(nbytes)
         try:
-            left = _stacked(memory, 0, way, 0, a, passes, threads)
+            left = _stacked(memory, 0, way, of_a, bases[0], a, passes, threads)
             if factors is None:
-                right = _stacked(memory, of_right, way, 1, b.T, passes, threads).T
+                right = _stacked(memory, of_right, way, of_b, bases[1], b.T, passes, threads).T
                 factors = [right[at : at + self.length] for at in range(0, K, self.length)]
             sums = np.frombuffer(memory, way.sums.numpy, of_a * M * of_b * N, of_sums)
             flat, sums = sums.reshape(of_a * M, of_b * N), sums.reshape(of_a, M, of_b, N)
             for i, (plan, factor) in enumerate(zip(self.slices, factors, strict=True)):
                 part = left[:, i * self.length : (i + 1) * self.length]
                 plan.backend.execute(plan, part, factor, None, flat)
-                passes.reduce(sums, way.modulus, way.bases, out, alpha, c, beta, threads)
+                passes.reduce(sums, way.modulus, bases, out, alpha, c, beta, threads)
                 c, beta = out, 1
         finally:
             if is_own:
@@ -190,13 +196,20 @@ class ModularPlan(Plan):
 
 
 def _stacked(
-    memory: Any, place: int, way: Residues, operand: int, x: np.ndarray, passes: Any, threads: int
+    memory: Any,
+    place: int,
+    way: Residues,
+    count: int,
+    base: int,
+    x: np.ndarray,
+    passes: Any,
+    threads: int,
 ) -> np.ndarray:
     """Return the parts of the residues of a matrix, one below the other, at a place of `memory`.
 
-    They lie by rows or columns as `x` does. `operand`: 0 for A, 1 for B.
+    They lie by rows or columns as `x` does. `count`, `base`: of the parts of an element.
     """
-    count, base, (rows, columns) = way.parts[operand], way.bases[operand], x.shape
+    rows, columns = x.shape
     parts = np.frombuffer(memory, way.kind.numpy, count * rows * columns, place)
     if abs(x.strides[0]) < abs(x.strides[1]):
         parts = parts.reshape(columns, count, rows)
@@ -226,6 +239,8 @@ def _planned(
     """Plan the product by the fastest of its ways, predicted with the passes."""
     asked, K = options, sizes[2]
     options = replace(options, max_growth=inf, check="none", arithmetic="native")
+    if packed and options.backend == "auto":  # NumPy, where packing saves nothing, is last
+        options = replace(options, backend=available_backends()[0].name)
     classical = replace(options, scheme="classical")
     estimates = []
     for way, longest in _ways(sizes, modulus, options):
@@ -318,10 +333,13 @@ def _seconds(part: Plan, way: Residues, sizes: tuple[int, int, int], count: int)
     """Predict the time of a product by `count` slices like that of `part`."""
     (M, N, K), (_, of_sums, nbytes) = sizes, way.places(sizes)
     moved = of_sums + 8 * K * (M + N) + count * (nbytes - of_sums + 8 * M * N)
+    of_a, of_b = way.parts
+    parts = of_a * M * K + of_b * K * N + count * of_a * of_b * M * N
+    passes = parts * _PART / (part.threads if parts > _SHARED else 1)
     problem = replace(part.problem, operand=FLOAT64, result=FLOAT64, accumulator=FLOAT64)
     backend = get_backend(part.backend.name)
     memory = 8 * rates(backend, problem, available_backends()).bandwidth
-    return count * predicted(part).total + moved / memory
+    return count * predicted(part).total + max(moved / memory, passes)
 
 
 def _of_packed(b: PackedOperand, rows: int, options: Options) -> ModularPlan:
@@ -346,7 +364,7 @@ def packed_residues(
     plan = plan_for((rows, N, K), modulus, options, True)
     way, passes = plan.residues, by_engine if why_unavailable() is None else by_numpy
     memory = bytearray(way.parts[1] * K * N * way.kind.itemsize)
-    right = _stacked(memory, 0, way, 1, b.T, passes, threads).T
+    right = _stacked(memory, 0, way, way.parts[1], plan.bases[1], b.T, passes, threads).T
     made = []
     for i, part in enumerate(plan.slices):
         factor = right[i * plan.length : (i + 1) * plan.length]

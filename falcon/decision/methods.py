@@ -12,7 +12,6 @@ from falcon._core.options import Options
 from falcon._core.plan import Candidate, Method
 from falcon._core.policy import Policy
 from falcon._core.problem import Problem
-from falcon.codegen.sums import growth_of_sums
 
 from .limits import judge
 from .rates import rates, source
@@ -42,20 +41,9 @@ class Methods:
         return source(way.backend, self.problem, self.backends, way.operand)
 
     def methods_of(self, way: Way, scheme: Any) -> list[Method]:
-        """Return the options of a way for a scheme; None is the classical algorithm.
-
-        Without those whose numbers would not be exact where the problem asks for that.
-        """
-        problem, limit = self.problem, self.options.workspace_limit
-        room = problem.room * problem.K
-        if room and scheme is not None and growth_of_sums(scheme) * problem.K > room:
-            return []
-        found = way.backend.candidates(problem, (scheme,), limit, way.operand)
-        if not room or scheme is None:
-            return found
-        # Blocks of every pass over K are rounded up.
-        growth, k = growth_of_sums(scheme), scheme.k
-        return [x for x in found if growth * (problem.K + k * x.again[2]) <= room]
+        """Return the options of a way for a scheme; None is the classical algorithm."""
+        limit = self.options.workspace_limit
+        return way.backend.candidates(self.problem, (scheme,), limit, way.operand)
 
     def predicted(self, way: Way, method: Method) -> Candidate:
         """Predict a method's time, and refuse it where it breaks a limit."""
