@@ -204,7 +204,7 @@ def test_repeated_calls_keep_their_modulus():
 @pytest.mark.parametrize(
     "options", [{"backend": "numpy"}, {"threads": 1}, {"threads": 3}, {"check": "verify"},
                 {"check": "none"}, {"scheme": "classical"}, {"scheme": "strassen"},
-                {"max_growth": 1.0}, {"workspace_limit": 0}, {"reproducible": True}], ids=str
+                {"max_growth": 1.0}, {"workspace_limit": "1MiB"}, {"reproducible": True}], ids=str
 )  # fmt: skip
 def test_options(p, options):
     if "reproducible" in options and BACKENDS["cpu"].why_unavailable() is not None:
