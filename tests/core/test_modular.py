@@ -60,7 +60,7 @@ def test_reduction_of_parts_and_of_c():
 
 @pytest.mark.parametrize("wrong", [True, 2.0, "7", None])
 def test_a_modulus_is_an_integer(wrong):
-    with pytest.raises(TypeError, match="modulus is .*; expected an integer"):
+    with pytest.raises(TypeError, match=r"modulus is .*; expected an integer"):
         check_modulus(wrong)
     for value in (1, 0, -7, 2**31):
         with pytest.raises(ValueError, match=f"modulus is {value}; expected at least 2"):
