@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from falcon._backends import available_backends, get_backend
+from falcon._backends import available_backends, get_backend, host_engine
 from falcon._core.dtypes import FLOAT32, FLOAT64, TABLE, DType, of
 from falcon._core.modular import Residues
 from falcon._core.options import Options, threads_of
@@ -242,8 +242,8 @@ def _planned(
     """Plan the product by the fastest of its ways, predicted with the passes."""
     asked, K = options, sizes[2]
     options = replace(options, max_growth=inf, check="none", arithmetic="native")
-    if packed and options.backend == "auto":  # NumPy, where packing saves nothing, is last
-        options = replace(options, backend=available_backends()[0].name)
+    if options.backend == "auto":  # small products by NumPy take three times as long to call
+        options = replace(options, backend=host_engine().name)
     classical = replace(options, scheme="classical")
     estimates = []
     for way, longest in _ways(sizes, modulus, options):
@@ -340,8 +340,7 @@ def _seconds(part: Plan, way: Residues, sizes: tuple[int, int, int], count: int)
     parts = of_a * M * K + of_b * K * N + count * of_a * of_b * M * N
     passes = parts * _PART / (part.threads if parts > _SHARED else 1)
     problem = replace(part.problem, operand=FLOAT64, result=FLOAT64, accumulator=FLOAT64)
-    backend = get_backend(part.backend.name)
-    memory = 8 * rates(backend, problem, available_backends()).bandwidth
+    memory = 8 * rates(host_engine(), problem, available_backends()).bandwidth
     return count * predicted(part).total + max(moved / memory, passes)
 
 
