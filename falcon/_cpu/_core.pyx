@@ -7,7 +7,7 @@ operands: their buffers are taken without a format, and need the right size of e
 Friendly messages about operands belong to the Python layer above; everything here raises ValueError
 all the same.
 """
-from cpython.buffer cimport PyBUF_ND, PyBUF_SIMPLE, PyBUF_WRITABLE, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyObject_GetBuffer
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport uintptr_t
 from libc.string cimport memset

@@ -1,4 +1,5 @@
 # _modular.pxi - the part of _core.pyx for products modulo p: src/engine/residues.c.
+from cpython.buffer cimport PyBUF_ND
 
 # enum falcon_number, by NumPy dtype
 NUMBERS = {of(name).numpy: i for i, name in enumerate(

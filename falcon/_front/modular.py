@@ -32,6 +32,7 @@ from falcon.decision.rates import rates
 from falcon.schemes import Scheme
 
 from .adapters import Adapter
+from .adapters.host import NUMPY
 from .arithmetic import result_type
 from .planner import plan_for as plan_of_parts
 from .planner import plan_packed, planning_state, predicted
@@ -167,15 +168,16 @@ class ModularPlan(Plan):
 
     def __call__(self, a: Any, b: Any, out: Any = None) -> Any:
         """Multiply two matrices of integers of the planned shapes."""
-        from .gemm import gemm  # which plans by this file
-
-        M, N, K = self.sizes
-        if np.shape(a) != (M, K) or np.shape(b) != (K, N):
-            raise ValueError(
-                f"a is {np.shape(a)} and b {np.shape(b)}; this plan is for {(M, K)} and {(K, N)}"
-            )
-        options = {name: getattr(self.options, name) for name in ("backend", "scheme", "threads")}
-        return gemm(a, b, out=out, modulus=self.residues.modulus, **options)
+        (M, N, K), modulus = self.sizes, self.residues.modulus
+        a, b = NUMPY.array("a", a), NUMPY.array("b", b)
+        out = None if out is None else NUMPY.target(out)
+        for name, x, shape in (("a", a, (M, K)), ("b", b, (K, N)), ("out", out, (M, N))):
+            if x is not None and x.shape != shape:
+                raise ValueError(f"{name} has shape {x.shape}; this plan is for {shape}")
+        kind = residue_type(NUMPY, {"a": a, "b": b}, None, out, modulus)
+        out = NUMPY.empty((M, N), kind) if out is None else out
+        self.execute(a, b, None, out)
+        return out
 
     def __reduce__(self) -> tuple[Any, ...]:
         return plan_for, (self.sizes, self.residues.modulus, self.options)
@@ -229,6 +231,7 @@ def plan_for(
     """
     if isinstance(b, PackedOperand):
         return _of_packed(b, sizes[0], options)
+    sizes = max(sizes[0], 1), max(sizes[1], 1), max(sizes[2], 1)
     return _planned(sizes, modulus, options, b is True, threads_of(options), planning_state())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from math import inf
+from math import inf, sqrt
 from typing import NamedTuple
 
 from falcon._core.formulas import Counts
@@ -93,6 +93,8 @@ class SchemeCandidates:
     def suited_to(self, problem: Problem, policy: Policy, max_growth: float = inf) -> Suited:
         """Return those whose blocks, coefficients and growth suit the problem and the limits."""
         least, most = policy.smallest_block, policy.nested_block * self._most_parts
+        if problem.is_exact:  # the numbers of no scheme grow by less than the square of its errors
+            max_growth = sqrt(problem.room) if problem.room else inf
         m, k, n = (min(size // least, most) for size in (problem.M, problem.K, problem.N))
         key = m, k, n, problem.is_exact, max_growth, policy.nested, policy.nested_block
         found = self._suited.get(key)

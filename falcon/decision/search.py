@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop
-from math import inf, sqrt
+from math import inf
 from typing import Any
 
 from falcon._core.backend import Backend
@@ -134,8 +134,6 @@ class Search(Methods):
         fastest = min(self.weights, default=inf)
         # Without the common model options have their own growth.
         most = self.options.max_growth if policy.common_model else inf
-        if problem.is_exact:  # integers of no scheme grow by less than the square
-            most = sqrt(problem.room) if problem.room else inf
         suited, facts = scheme_candidates().suited_to(problem, policy, most)
         hopeful: list[tuple[float, int]] = []  # bounds; the scheme of a way, the ways in turn
         for number, way in enumerate(compared):

@@ -153,8 +153,8 @@ typedef struct {
     int number;
     ptrdiff_t line_stride, stride;
 } falcon_numbers;
-/* The residues of lines of len integers, as parts (those of A of *m) to multiply; `to`: the lowest ones, with neighbours
- * along a line (residues.c). */
+/* The residues of lines of len integers, as parts (those of A of *m) to multiply; `to`: the lowest ones, with
+ * neighbours along a line (residues.c). */
 void falcon_residues(const falcon_kernel *kern, const falcon_modulus *m, falcon_numbers x, ptrdiff_t lines,
                      ptrdiff_t len, falcon_numbers to, ptrdiff_t part_stride, int threads);
 /* out = alpha * sums + beta * c modulo p.  sums: contiguous, axes are places of A, M, places of B, N. */

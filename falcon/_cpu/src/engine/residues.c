@@ -34,8 +34,8 @@ static void do_lines(void *job, int seat, ptrdiff_t first, ptrdiff_t end) {
     for (ptrdiff_t u = first; u < end; u++) {
         const ptrdiff_t line = u / stretches, i = u % stretches * STRETCH, n = FL_MIN(STRETCH, j->len - i);
         if (j->b_step < 0)
-            j->kern->residues(j->m, at(&j->x, line, i), j->x.number, j->x.stride, n, at(&j->to, line, i),
-                              j->to.number, j->a_step);
+            j->kern->residues(j->m, at(&j->x, line, i), j->x.number, j->x.stride, n, at(&j->to, line, i), j->to.number,
+                              j->a_step);
         else
             j->kern->reduce(j->m, at(&j->x, line, i), j->x.number, j->a_step, j->b_step, n,
                             j->c.start ? at(&j->c, line, i) : NULL, j->c.number, j->c.stride, at(&j->to, line, i),

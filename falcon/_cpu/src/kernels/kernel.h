@@ -126,7 +126,7 @@ enum falcon_number {
     FALCON_FLOAT,
     FALCON_DOUBLE
 };
-#define FALCON_NUMBER_BYTES(x) (1 << ((x) < FALCON_FLOAT ? (x) / 2 : (x)-6))
+#define FALCON_NUMBER_BYTES(x) (1 << ((x) < FALCON_FLOAT ? (x) / 2 : (x) - 6))
 /* C = alpha A B + beta C modulo p < 2^31.  Residues of A and of B are digits in bases (less than 2^17 where there are
  * several), of least magnitude, the lowest first; 0 <= alpha, beta < p. */
 typedef struct {
@@ -135,10 +135,11 @@ typedef struct {
 } falcon_modulus;
 /* Write the parts of n integers, which are s apart, as those of A; those of a place are neighbours, places
  * part_stride apart. */
-typedef void (*falcon_residues_fn)(const falcon_modulus *m, const void *x, int number, ptrdiff_t s,
-                                   ptrdiff_t n, void *to, int to_number, ptrdiff_t part_stride);
+typedef void (*falcon_residues_fn)(const falcon_modulus *m, const void *x, int number, ptrdiff_t s, ptrdiff_t n,
+                                   void *to, int to_number, ptrdiff_t part_stride);
 /* out = alpha * (sums of products of parts, with their places) + beta * c, from 0 to p - 1, for n neighbouring sums of
- * less than 2^53 - 2^32 in magnitude.  a_step, b_step: from one place of A, of B, to the next.  c may be NULL or out. */
+ * less than 2^53 - 2^32 and 2^51 p in magnitude.  a_step, b_step: from one place of A, of B, to the next.  c may be
+ * NULL or out. */
 typedef void (*falcon_reduce_fn)(const falcon_modulus *m, const void *sums, int number, ptrdiff_t a_step,
                                  ptrdiff_t b_step, ptrdiff_t n, const void *c, int c_number, ptrdiff_t cs, void *out,
                                  int out_number, ptrdiff_t os);
@@ -179,7 +180,7 @@ typedef struct falcon_kernel {
     falcon_gemv_fn dot, axpy;
     falcon_norm_fn norm_dot, norm_axpy; /* NULL where arithmetic is exact */
     double least_square;                /* squares of elements of a line with a smaller sum may have underflowed */
-    falcon_residues_fn residues; /* the same for all types */
+    falcon_residues_fn residues;        /* the same for all types */
     falcon_reduce_fn reduce;
     /* c = beta*c on n elements of stride s (beta == 0 never reads them). */
     void (*scale[FALCON_N_C_FORM])(void *c, ptrdiff_t s, ptrdiff_t n, falcon_scalar beta);

@@ -47,16 +47,26 @@ static inline double times_mod_p(double x, double y, double p, double inverse) {
 /* Numbers of some enum falcon_number as doubles, those of 64 bits perhaps less a multiple of p. */
 static void load_numbers(const void *x, int number, ptrdiff_t s, ptrdiff_t n, double p, double *to) {
     switch (number) {
-    case FALCON_INT8: LOAD(int8_t)
-    case FALCON_UINT8: LOAD(uint8_t)
-    case FALCON_INT16: LOAD(int16_t)
-    case FALCON_UINT16: LOAD(uint16_t)
-    case FALCON_INT32: LOAD(int32_t)
-    case FALCON_UINT32: LOAD(uint32_t)
-    case FALCON_INT64: LOAD_LONG(int64_t, uint64_t, ((uint64_t)1 << 51))
-    case FALCON_UINT64: LOAD_LONG(uint64_t, uint64_t, 0)
-    case FALCON_FLOAT: LOAD(float)
-    case FALCON_DOUBLE: LOAD(double)
+    case FALCON_INT8:
+        LOAD(int8_t)
+    case FALCON_UINT8:
+        LOAD(uint8_t)
+    case FALCON_INT16:
+        LOAD(int16_t)
+    case FALCON_UINT16:
+        LOAD(uint16_t)
+    case FALCON_INT32:
+        LOAD(int32_t)
+    case FALCON_UINT32:
+        LOAD(uint32_t)
+    case FALCON_INT64:
+        LOAD_LONG(int64_t, uint64_t, ((uint64_t)1 << 51))
+    case FALCON_UINT64:
+        LOAD_LONG(uint64_t, uint64_t, 0)
+    case FALCON_FLOAT:
+        LOAD(float)
+    case FALCON_DOUBLE:
+        LOAD(double)
     }
 }
 
@@ -76,15 +86,21 @@ static void load_numbers(const void *x, int number, ptrdiff_t s, ptrdiff_t n, do
 static void store_numbers(const double *x, ptrdiff_t n, void *to, int number, ptrdiff_t s) {
     switch (number) {
     case FALCON_INT8:
-    case FALCON_UINT8: STORE(int8_t, int32_t)
+    case FALCON_UINT8:
+        STORE(int8_t, int32_t)
     case FALCON_INT16:
-    case FALCON_UINT16: STORE(int16_t, int32_t)
+    case FALCON_UINT16:
+        STORE(int16_t, int32_t)
     case FALCON_INT32:
-    case FALCON_UINT32: STORE(int32_t, int32_t)
+    case FALCON_UINT32:
+        STORE(int32_t, int32_t)
     case FALCON_INT64:
-    case FALCON_UINT64: STORE(int64_t, int32_t)
-    case FALCON_FLOAT: STORE(float, float)
-    case FALCON_DOUBLE: STORE(double, double)
+    case FALCON_UINT64:
+        STORE(int64_t, int32_t)
+    case FALCON_FLOAT:
+        STORE(float, float)
+    case FALCON_DOUBLE:
+        STORE(double, double)
     }
 }
 
