@@ -8,6 +8,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+# Examples and packages that they are about.
+NEEDED = {"dask_products": "distributed", "flint_products": "flint", "galois_products": "galois"}
 
 
 def test_python_examples_run(capsys):
@@ -26,8 +28,8 @@ def test_the_commands_are_the_ones_that_ci_runs():
 
 @pytest.mark.parametrize("file", sorted((ROOT / "examples").glob("*.py")), ids=lambda x: x.name)
 def test_example_files_run(file, capsys, monkeypatch):
-    if file.stem == "dask_products":
-        pytest.importorskip("distributed")
+    if file.stem in NEEDED:
+        pytest.importorskip(NEEDED[file.stem])
     arguments = ["--size", "0.1", "--pairs", "1"] if file.stem == "accelerated" else []
     monkeypatch.setattr("sys.argv", [str(file), *arguments])
     runpy.run_path(str(file), run_name="__main__")

@@ -21,6 +21,7 @@ from reference.gram import gram
 from reference.hopcroft_kerr import hopcroft_kerr
 from reference.laderman import laderman
 from reference.lcma import lcma
+from reference.modular import modular
 from reference.multilevel import multilevel
 from reference.padding import join, pad, split
 from reference.strassen import strassen
@@ -383,3 +384,18 @@ def test_brent_refuses_floats_and_wrong_shapes():
         brent_residual(U.astype(float), V, W)
     with pytest.raises(ValueError, match="are not"):
         brent_residual(U, V, W[:6])
+
+
+@pytest.mark.parametrize("p", [2, 3, 4, 256, 257, 1009, 2**20 - 1, 2**20, 2**26 + 15, 2**31 - 1])
+def test_products_modulo_p(p):
+    """Bit for bit Python's integers, at the ends of the residues and of the integers."""
+    rng = np.random.default_rng(5)
+    for K in (0, 1, 40, 2100):
+        residues = [0, 1, p // 2, (p + 1) // 2, p - 1]
+        pairs = [(np.full((2, K), x), np.full((K, 3), y)) for x in residues for y in residues]
+        signed = rng.integers(-(2**63), 2**63, (4, K))
+        pairs.append((signed, rng.integers(0, 2**64, (K, 5), np.uint64)))
+        for a, b in pairs:
+            c = modular(a, b, p)
+            assert c.dtype == np.int64
+            assert c.tolist() == (a.astype(object) @ b.astype(object) % p).tolist()

@@ -61,6 +61,21 @@ class Types:
         falcon.gemm(self.a, self.b, dtype=types[1])
 
 
+class Modular:
+    """Exact products modulo p."""
+
+    params = ((64, 1024), (251, 1009, 2**20 + 7, 2**31 - 1))
+    param_names = ("size", "modulus")
+
+    def setup(self, size, modulus):
+        random = np.random.default_rng(0)
+        self.a, self.b = (random.integers(0, modulus, (size, size)) for _ in "ab")
+        self.time_gemm(size, modulus)
+
+    def time_gemm(self, size, modulus):
+        falcon.gemm(self.a, self.b, modulus=modulus)
+
+
 class Backends:
     """The same product on every backend."""
 

@@ -4,6 +4,7 @@
 
     dtypes.py    DType: one row per element type, the only table of types
     arithmetic.py  Arithmetic: float32 multiplied by splits of bfloat16
+    modular.py   Residues: exact products modulo p by floats or integers of few bits
     matrix.py    Matrix: how a matrix lies in memory, on the host or on a GPU
     problem.py   Problem: what the decision needs to know about a multiplication
     options.py   Options: keywords, settings and environment variables

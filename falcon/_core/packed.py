@@ -55,6 +55,8 @@ class PackedOperand:
         How products of its elements are formed: "native", or by bfloat16 parts, which it holds.
     kept : tuple of (str, object)
         Options of `falcon.pack` that products by a B that is not packed take; empty if it is.
+    modulus : int
+        Products are reduced modulo it; 0: they are not.
 
     Examples
     --------
@@ -77,6 +79,7 @@ class PackedOperand:
     panels: np.dtype | None = None
     arithmetic: str = "native"
     kept: tuple[tuple[str, Any], ...] = ()
+    modulus: int = 0
 
     ndim: ClassVar = 2
     # NumPy's arrays then leave ``x @ packed`` to `__rmatmul__`, and its functions refuse it.
@@ -134,6 +137,7 @@ class PackedOperand:
         how = "for classical" if self.scheme is None else f"for {self.scheme.name}"
         how = f"{how} on backend {self.backend}" if self.is_packed else "not packed"
         kinds = self.dtype if self.panels is None else f"{self.panels} to {self.dtype}"
+        kinds = f"{kinds}{f' modulo {self.modulus}' if self.modulus else ''}"
         kinds = f"{kinds}{'' if self.arithmetic == 'native' else f' by {self.arithmetic}'}"
         return (
             f"<PackedOperand {self.shape[0]} x {self.shape[1]} {kinds} {how}, "

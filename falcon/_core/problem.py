@@ -73,6 +73,9 @@ class Problem:
     # If B is A's transpose in the same memory, and c, if any, is symmetric: the part of C to write,
     # "full", "lower" or "upper". Empty for all other products.
     symmetric: str = ""
+    # If the elements are integers, though of a floating-point type, and results must be exact: how
+    # many times the largest sum of K products a number may be. 0: results may be rounded.
+    room: float = field(default=0.0, repr=False)
 
     def __post_init__(self) -> None:
         operand = self.operand
@@ -117,6 +120,7 @@ class Problem:
             layout=layout,
             threads=self.threads,
             device=self.device,
+            room=self.room,
         )
 
     @property
@@ -131,8 +135,8 @@ class Problem:
 
     @property
     def is_exact(self) -> bool:
-        """Whether arithmetic is exact: integers wrap, they never round."""
-        return self.operand.is_exact
+        """Whether arithmetic is exact: integers wrap, they never round, or there is room."""
+        return self.operand.is_exact or self.room > 0
 
     @property
     def buffer_bytes(self) -> int:

@@ -11,6 +11,7 @@
     each.py       every kernel by itself, for falcon.check
     measure.py, peak.py   how fast kernels and stages are
     programs.py   Scheme -> the engine's operations and steps
+    residues.py   the passes before and after a product modulo p
     pool.py       workspaces that are kept between calls
     share.py      NumPy's and SciPy's OpenBLAS run on falcon's threads
     _core.pyx     thin binding: plan a layout; check, take pointers, release the GIL, one C call

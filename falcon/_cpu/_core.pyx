@@ -284,6 +284,9 @@ def norms(x, sums, int axis=0, int threads=1, isa=None, kind=None):
         release(v, 2)
 
 
+include "_modular.pxi"  # residues, reduce
+
+
 cdef class PackedB:
     """B combined and laid out for a scheme (None: classical); pack_b() makes one."""
     cdef Layout layout

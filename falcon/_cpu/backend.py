@@ -40,7 +40,7 @@ from .operands import (
 )
 
 try:
-    from . import _core, blocking, pool, rounding, share
+    from . import _core, blocking, pool, residues, rounding, share
     from .measure import measure
     from .norms import norms_to_pack, scaling_of
     from .programs import complex_scheme
@@ -281,6 +281,7 @@ class CpuBackend:
         """Free the workspace that is kept between calls."""
         if _core is not None:
             pool.shared().clear()
+            residues.memory().clear()
 
     def measure(
         self, operand: DType, threads: int, budget: float = 1.0, device: int | None = None

@@ -13,12 +13,12 @@ import numpy as np
 from falcon._core.checks import check_count
 from falcon._core.dtypes import DType, of
 
+from .ring import modular_trials, strips, times, times_modulo
+
 # Probability that a correct product is reported as wrong.
 _FALSE_ALARM = 1e-9
 # Random vectors: with 16, the error of a row is estimated within a factor of 2.2 at that rate.
 TRIALS = 16
-# Operands are widened and scaled this many elements at a time: half a megabyte of float64.
-_STRIP_ELEMENTS = 65536
 # Columns are scaled to norm 1, but by no more than this factor.
 _LARGEST_SCALE = 2.0**400
 
@@ -88,6 +88,7 @@ class Freivalds:
     `alpha`, `beta`: the result to be checked is ``alpha a b + beta c``.
     `dtype`: of the arithmetic: it determines how results round, or how integers wrap.
     `uneven`: as `Plan.is_uneven`: rounding errors are relative to the largest norms.
+    `modulus`: of exact arithmetic, if it is not that of the type's bits.
     `trials`, `seed`: as for `verify`.
     """
 
@@ -101,19 +102,24 @@ class Freivalds:
         *,
         dtype: DType,
         uneven: bool = False,
-        trials: int = TRIALS,
+        modulus: int | None = None,
+        trials: int | None = None,
         seed: int | None = None,
     ) -> None:
-        self._dtype, self._uneven = dtype, uneven
+        self._dtype, self._uneven, self._modulus = dtype, uneven, modulus
         random = np.random.default_rng(seed)
-        shape = (b.shape[1], check_count("trials", trials) or TRIALS)
+        usual = TRIALS if modulus is None else modular_trials(modulus)
+        shape = (b.shape[1], check_count("trials", trials) or usual)
         with np.errstate(all="ignore"):
             if dtype.is_exact:
-                self._x = random.integers(0, 2**64, shape, np.uint64)
-                wrapped = np.asarray(alpha).astype(np.uint64)
-                self._expected = wrapped * self.times(a, self.times(b, self._x))
+                ring = modulus or 2**64
+                self._x = random.integers(0, ring, shape, np.uint64)
+                image = self.times(a, self.times(b, self._x))
+                self._expected: np.ndarray = np.uint64(int(alpha) % ring) * image
                 if c is not None:
-                    self._expected += np.asarray(beta).astype(np.uint64) * self.times(c, self._x)
+                    self._expected += np.uint64(int(beta) % ring) * self.times(c, self._x)
+                if modulus is not None:
+                    self._expected %= np.uint64(modulus)
                 return
             operands = [x for x in (a, b, c) if x is not None]
             natives = [x.dtype for x in operands if of(x.dtype).module == "numpy"]
@@ -130,7 +136,9 @@ class Freivalds:
         return Scaled(x, *about)
 
     def times(self, x: Any, vectors: np.ndarray) -> np.ndarray:
-        """Multiply integers modulo 2^64."""
+        """Multiply integers modulo 2^64, or modulo `modulus`."""
+        if self._modulus is not None:
+            return times_modulo(x, vectors, self._modulus)
         return times(x, vectors)
 
     def _prepare(self, a: Scaled, b: Scaled, c: Scaled | None, alpha: Any, beta: Any) -> None:
@@ -175,8 +183,9 @@ class Freivalds:
         with np.errstate(all="ignore"):
             if self._dtype.is_exact:
                 bits = 8 * min(out.dtype.itemsize, self._dtype.itemsize)
+                mask = 2**bits - 1 if self._modulus is None else 2**64 - 1
                 difference = self.times(out, self._x) - self._expected
-                places = difference & np.uint64(2**bits - 1) != 0
+                places = difference & np.uint64(mask) != 0
                 wrong = np.flatnonzero(places.any(axis=1))
                 why = _differs(wrong) if wrong.size else ""
                 return Verification(not wrong.size, float(np.count_nonzero(places)), 0.0, why)
@@ -279,7 +288,7 @@ class Scaled:
         self.rows = np.ones(x.shape[0], bool)
         self.columns = np.ones(x.shape[1], bool) if kept is None else kept
         largest = kind.type(0).real
-        for at, strip in _strips(x, kind):
+        for at, strip in strips(x, kind):
             finite = np.isfinite(strip)
             if kept is None:
                 self.rows[at] = finite.all(axis=1)
@@ -314,27 +323,11 @@ class Scaled:
         return np.sqrt(squares)
 
     def _scaled_strips(self) -> Iterator[tuple[slice, np.ndarray]]:
-        for at, strip in _strips(self._x, self._kind):
+        for at, strip in strips(self._x, self._kind):
             strip[~np.isfinite(strip)] = 0
             real = real_parts(strip)
             np.ldexp(real, -self.exponent, out=real)
             yield at, strip
-
-
-def times(x: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Multiply integers modulo 2^64."""
-    product = np.empty((x.shape[0], vectors.shape[1]), np.uint64)
-    for at, strip in _strips(x, vectors.dtype):
-        product[at] = strip @ vectors
-    return product
-
-
-def _strips(x: np.ndarray, kind: np.dtype) -> Iterator[tuple[slice, np.ndarray]]:
-    """Yield copies of some rows at a time."""
-    step = max(1, _STRIP_ELEMENTS // max(x.shape[1], 1))
-    for start in range(0, x.shape[0], step):
-        at = slice(start, start + step)
-        yield at, x[at].astype(kind, order="C")
 
 
 def real_parts(x: np.ndarray) -> np.ndarray:

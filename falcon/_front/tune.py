@@ -13,6 +13,7 @@ from falcon._backends import available_backends, get_backend
 from falcon._core.checks import check_count
 from falcon._core.dtypes import BY_ARITHMETIC, FLOAT32, DType, of
 from falcon._core.keywords import TuningOptions, takes_options
+from falcon._core.modular import check_modulus
 from falcon._core.options import TUNING, thread_count
 from falcon._core.plan import Candidate, Method, Plan
 from falcon._core.problem import Problem
@@ -24,6 +25,7 @@ from falcon.decision.select import choice_of, digest
 from falcon.decision.store import Fastest
 
 from .execute import problem_of_sizes
+from .modular import plan_for as plan_modular
 from .planner import plan_for, predicted, requested
 from .validate import check_numeric
 
@@ -140,6 +142,7 @@ def tune(
     shapes: Iterable[tuple[int, int, int]],
     *,
     dtype: npt.DTypeLike = np.float32,
+    modulus: int | None = None,
     candidates: int = 5,
     rounds: int = 5,
     tick: Callable[[], None] | None = None,
@@ -156,6 +159,8 @@ def tune(
     shapes : iterable of (M, N, K)
     dtype : dtype
         float32 by default.
+    modulus : int, optional
+        Tune the products of residues that falcon chooses for it, whatever `dtype`.
     candidates : int
         How many are measured per shape, besides the classical algorithms.
     rounds : int
@@ -187,8 +192,12 @@ def tune(
     chosen = replace(requested("tune", TUNING, options), tuned=False)
     found = []
     for shape in shapes:
-        problem = problem_of_sizes(sizes_of(shape), of(native), chosen)
-        plan = plan_for(problem, chosen)
+        if modulus is None:
+            problem = problem_of_sizes(sizes_of(shape), of(native), chosen)
+            plan = plan_for(problem, chosen)
+        else:
+            plan = plan_modular(sizes_of(shape), check_modulus(modulus), chosen).slices[0]
+            problem = plan.problem
         compared = compare(plan, rivals(plan, candidates), rounds)
         best = min(compared, key=lambda x: x.ratio.median)
         if best.ratio.median * _CLEARLY > 1:

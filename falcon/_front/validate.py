@@ -128,6 +128,14 @@ def scalar(name: str, value: Any, dtype: np.dtype) -> Any:
         raise ValueError(f"{name} is too large for {dtype}: it has more than 300 digits") from None
 
 
+def whole(name: str, value: Any, modulus: int) -> int:
+    """Return alpha or beta modulo p; raise TypeError unless it is an integer."""
+    number(name, value)
+    if not (isinstance(value, _INTEGER) or (np.isreal(value) and float(value).is_integer())):
+        raise TypeError(f"{name} is {value!r}; products modulo {modulus} need an integer")
+    return int(value.real) % modulus
+
+
 def real_scalar(name: str, value: Any, dtype: np.dtype) -> Any:
     """Return alpha or beta for a Hermitian result, as a real number."""
     if isinstance(value, _COMPLEX):

@@ -7,10 +7,11 @@ from typing import Any
 
 from falcon._core.arrays import to_array
 from falcon._core.dtypes import find, of
+from falcon._core.modular import check_modulus
 from falcon._core.options import DEFAULT_MAX_GROWTH
 
 from .adapters import enter
-from .freivalds import TRIALS, Freivalds, Verification
+from .freivalds import Freivalds, Verification
 from .plan import plan
 
 
@@ -19,8 +20,9 @@ def verify(
     b: Any,
     c: Any,
     *,
+    modulus: int | None = None,
     growth: float | None = None,
-    trials: int = TRIALS,
+    trials: int | None = None,
     seed: int | None = None,
 ) -> Verification:
     """Check ``c == a @ b`` by Freivalds' randomised test.
@@ -28,15 +30,20 @@ def verify(
     Parameters
     ----------
     a, b, c : array_like, shapes (M, K), (K, N), (M, N)
-        Integer, float (float16 and bfloat16 too) or complex matrices.
+        Integer, float (float16 and bfloat16 too) or complex matrices; with `modulus`, integers of
+        any values.
+    modulus : int, optional
+        p, from 2 to 2^31 - 1: check that `c` and ``a @ b`` are equal modulo p, without tolerance.
     growth : float, optional
         Allowed RMS error growth relative to classical multiplication (`falcon.Plan.growth`).
         Default: 8, the most that "auto" allows; for float16 and bfloat16, whose own rounding errors
         are large already, that of ``falcon.plan(a, b)`` with the settings in force. For a product
         on a GPU, or by a scheme given as a keyword, pass the growth of its plan.
-    trials : int
-        Independent random vectors. A wrong integer product passes one trial with probability at
-        most 1/2.
+    trials : int, optional
+        Independent random vectors, by default 16. A wrong integer product passes one trial with
+        probability at most 1/2, and modulo p at most 1/q, where q is the smallest prime factor of
+        p. With `modulus` the default are so many that a wrong product passes with probability at
+        most 2^-40: 40 for an even p, 5 for p = 1009, 2 for a prime above 2^20.
     seed : int, optional
         Makes the random choices reproducible.
 
@@ -60,7 +67,8 @@ def verify(
     norm(a_i)`` plus the errors of rounding c itself and of the test. This is tested for each row,
     so that a wrong row is found whatever the size of the others. Correct
     products are reported as wrong with probability 1e-9. For integers x is uniform over all 64-bit
-    values, and everything is compared exactly, modulo 2^w for a c of w bits. Floats are summed in
+    values (all residues modulo p), and everything is compared exactly, modulo 2^w for a c of w bits
+    (modulo p). Floats are summed in
     float64 (complex128) or wider, scaled so that nothing overflows. Rows of a and columns of b that
     hold a NaN or Inf are left out, and rows of c that hold one if the product may overflow. Costs
     ``2 (MK + KN + MN)`` flops and ``8 (M + K + 2 N)`` bytes per trial, and some strips of half a
@@ -76,6 +84,8 @@ def verify(
     True
     >>> verify(a, a.T, -(a @ a.T)).why
     'wrong: C x differs from A (B x) in 3 rows (the first: c[0])'
+    >>> bool(verify(a, a.T, a @ a.T % 7, modulus=7))
+    True
     """
     _, *views = enter(a=a, b=b, c=c)
     a, b, c = (to_array(name, x) for name, x in zip("abc", views, strict=True))
@@ -86,6 +96,13 @@ def verify(
             raise TypeError(f"{name} has dtype {x.dtype}; expected integers, floats or complex")
     if a.shape[1] != b.shape[0] or c.shape != (a.shape[0], b.shape[1]):
         raise ValueError(f"shapes do not fit: a {a.shape}, b {b.shape}, c {c.shape}")
+    if modulus is not None:
+        p = check_modulus(modulus)
+        for name, x in (("a", a), ("b", b), ("c", c)):
+            if x.dtype.kind not in "iu":
+                raise TypeError(f"{name} has dtype {x.dtype}; with modulus, expected integers")
+        test = Freivalds(a, b, dtype=of("int64"), modulus=p, trials=trials, seed=seed)
+        return test.check(c, 1.0)
     return run_test(Freivalds, plan, (a, b, c), growth, trials, seed)
 
 
@@ -94,7 +111,7 @@ def run_test(
     plan: Callable[[Any, Any], Any],
     matrices: tuple[Any, Any, Any],
     growth: float | None,
-    trials: int,
+    trials: int | None,
     seed: int | None,
 ) -> Verification:
     """Test a product in the arithmetic of its coarsest matrix; `plan` is asked for its growth."""

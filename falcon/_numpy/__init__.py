@@ -6,6 +6,7 @@
     lcma.py      the stages of a scheme: combine, np.matmul, combine
     classical.py the classical algorithm: copies, blocks of operands, beta * c
     splits.py    float32 by bfloat16 splits
+    residues.py  residues of integers, and sums reduced, modulo p
     original.py  np.matmul itself, whatever has replaced it
     threads.py   limit the threads of NumPy's BLAS during a call
     norms.py     squared norms of rows and columns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from math import inf
+from math import inf, sqrt
 from typing import NamedTuple
 
 from falcon._core.formulas import Counts
@@ -93,6 +93,8 @@ class SchemeCandidates:
     def suited_to(self, problem: Problem, policy: Policy, max_growth: float = inf) -> Suited:
         """Return those whose blocks, coefficients and growth suit the problem and the limits."""
         least, most = policy.smallest_block, policy.nested_block * self._most_parts
+        if problem.is_exact:  # the numbers of no scheme grow by less than the square of its errors
+            max_growth = sqrt(problem.room) if problem.room else inf
         m, k, n = (min(size // least, most) for size in (problem.M, problem.K, problem.N))
         key = m, k, n, problem.is_exact, max_growth, policy.nested, policy.nested_block
         found = self._suited.get(key)
@@ -125,7 +127,7 @@ def _suits(
     larger = 1 if x.outer is None else nested_block
     parts = (x.counts.m, x.counts.k, x.counts.n)
     fits = all(part * larger <= most for part, most in zip(parts, (m, k, n), strict=True))
-    return fits and (x.is_integral if exact else x.rms_growth <= max_growth)
+    return fits and x.rms_growth <= max_growth and (x.is_integral or not exact)
 
 
 def _competes(x: Facts) -> bool:

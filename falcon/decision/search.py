@@ -102,7 +102,7 @@ class Search(Methods):
     def _requested(self, scheme: Scheme) -> Plan:
         problem, options = self.problem, self.options
         reason = None
-        if problem.is_exact and not scheme.is_integral:
+        if problem.operand.is_exact and not scheme.is_integral:
             reason = "it has fractional coefficients and the dtype is exact"
         reasons = [x.backend.why_classical_only(problem, None, x.operand) for x in self.ways]
         able = [x for x, why in zip(self.ways, reasons, strict=True) if why is None]

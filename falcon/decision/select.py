@@ -38,7 +38,8 @@ def plan_for(problem: Problem, options: Options, backends: Sequence[Backend]) ->
 
 def digest(problem: Problem) -> str:
     """Return the key of a choice, which is that for operands by rows."""
-    return hashlib.sha256(repr(problem.plain).encode()).hexdigest()[:24]
+    text = repr(problem.plain) + (f" with room {problem.room}" if problem.room else "")
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
 def choice_of(method: Method) -> Choice:

@@ -10,6 +10,7 @@ import falcon
 from falcon._backends import BACKENDS
 from falcon._core.dtypes import of
 from falcon._front.freivalds import Freivalds
+from falcon._front.ring import modular_trials
 from falcon._numpy.backend import NumpyBackend
 
 SQUARE = np.ones((3, 3))
@@ -386,3 +387,74 @@ def test_scales_and_overflow_in_gemm(caplog):
     assert 0 < len(told) == len(set(told))  # what cannot be verified is said once per problem
     falcon.gemm(a, a, alpha=np.inf, check="verify")
     falcon.gemm(a, a, a, beta=np.nan, check="verify")
+
+
+# --- modulo p -------------------------------------------------------------------------------
+
+MERSENNE = 2**31 - 1
+# Moduli, their smallest prime factors, and the trials that leave a chance of 2^-40.
+MODULI = {2: (2, 40), 3: (3, 26), 35: (5, 18), 256: (2, 40), 1009: (1009, 5), 2**20: (2, 40),
+          2**20 + 7: (2**20 + 7, 2), 46337**2: (46337, 3), MERSENNE: (MERSENNE, 2)}  # fmt: skip
+
+
+def exact(a, b, p):
+    return a.astype(object) @ b.astype(object) % p
+
+
+@pytest.mark.parametrize("p", MODULI)
+def test_residues(p):
+    """Integers of all values; errors that a factor of p makes 0 most often."""
+    factor, trials = MODULI[p]
+    assert modular_trials(p) == trials
+    random = np.random.default_rng(7)
+    a = random.integers(-(2**63), 2**63, (30, 50))
+    b = random.integers(0, 2**64, (50, 20), np.uint64)
+    c = exact(a, b, p).astype("i8")
+    shifted = c + p * random.integers(0, 2**31, c.shape)
+    for right in (c, c - p, shifted.astype(">u8"), np.asfortranarray(c)):
+        assert falcon.verify(a, b, right, modulus=p)
+    for seed in range(30):
+        wrong = c.copy()
+        wrong[seed, :: 1 + seed % 3] += p // factor
+        outcome = falcon.verify(a, b, wrong, modulus=p, seed=seed)
+        assert outcome.is_wrong
+        assert outcome.why == f"wrong: C x differs from A (B x) in 1 row (the first: c[{seed}])"
+
+
+def test_the_chance_that_an_error_modulo_p_is_overlooked():
+    """One in q of a trial, for the smallest prime factor q of p."""
+    a, b, c = np.zeros((3, 1, 1), "i8")
+    for p, q in ((6, 2), (15, 3), (7, 7)):
+        passed = sum(
+            falcon.verify(a, b, c + p // q, modulus=p, trials=1, seed=x).passed for x in range(600)
+        )
+        assert abs(passed - 600 / q) < 60
+
+
+def test_sums_modulo_p_of_any_length():
+    for K in (1, 2**16, 2**18 + 3):
+        a = np.broadcast_to(np.int64(MERSENNE - 1), (2, K))
+        for p in (MERSENNE, 2**31 - 2, 3):
+            c = np.full((2, 1), K * (MERSENNE - 1) ** 2 % p)
+            assert falcon.verify(a, a.T[:, :1], c, modulus=p)
+            assert not falcon.verify(a, a.T[:, :1], c + 1, modulus=p)
+
+
+def test_alpha_and_beta_modulo_p():
+    random = np.random.default_rng(8)
+    a, b, c = random.integers(-99, 99, (3, 9, 9), "i4")
+    for p, alpha, beta in every((2, 10, MERSENNE), (1, -3, 2**40), (0, 1, -(2**40))):
+        test = Freivalds(a, b, c, alpha, beta, dtype=of("i4"), modulus=p, seed=1)
+        out = ((alpha * exact(a, b, p) + beta * c.astype(object)) % p).astype("i8")
+        assert test.check(out, 1.0)
+        out[5, 5] += 1
+        assert test.check(out, 1.0).is_wrong
+
+
+@pytest.mark.parametrize("p, error", [(1, ValueError), (2**31, ValueError), (True, TypeError),
+                                      (7.0, TypeError), ("7", TypeError)])  # fmt: skip
+def test_errors_of_a_modulus(p, error):
+    with pytest.raises(error, match=r"modulus is .*; expected"):
+        falcon.verify([[1]], [[1]], [[1]], modulus=p)
+    with pytest.raises(TypeError, match="c has dtype float64; with modulus, expected integers"):
+        falcon.verify([[1]], [[1]], [[1.0]], modulus=7)

@@ -201,6 +201,8 @@ const falcon_kernel CAT3(falcon_kernel, ISA, X) = {
     .norm_axpy = X_NAME(norm_axpy),
     .least_square = sizeof(T) == 4 ? 0x1p-106 : 0x1p-1002, /* the least normal number times 2^20 */
 #endif
+    .residues = residues,
+    .reduce = reduce_sums,
     .transposed = &TRANSPOSED,
 };
 #undef STR_

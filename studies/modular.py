@@ -1,0 +1,149 @@
+"""Products modulo p and those of FLINT and galois: ``python studies/modular.py WHAT [p ...]``.
+
+    flint        2048^3: falcon over python-flint's nmod_mat, and over float64's product by "auto"
+    conversions  2048^3: falcon over nmod_mat with NumPy arrays in and out
+    galois       1024^3: falcon over GF(p)'s product; a slow one is timed by some rows
+    small        64^3: microseconds beyond those of np.matmul in float64
+
+Operands are random residues as int64 (galois': as GF(p) holds them). FLINT uses as many threads as
+falcon. The moduli are by default primes near 1009, 2^20, 2^26 and 2^31. Needs python-flint, galois.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from functools import partial
+from importlib.metadata import version
+
+import numpy as np
+from common import PAUSE, seconds, show
+
+import falcon
+from falcon._core.options import thread_count
+from falcon._core.timing import Side, interleave
+from falcon.bench.tables import INTERVAL
+
+MODULI = 1009, 2**20 + 7, 2**26 - 5, 2**31 - 1
+# A product by galois that takes longer is timed by so many rows.
+MOST_SECONDS, ROWS = 3.0, 16
+
+
+def residues(size, p):
+    a, b = np.random.default_rng(size).integers(0, p, (2, size, size))
+    return a, b, np.empty_like(a)
+
+
+def compared(sides, rounds):
+    """Time sides in turn: milliseconds of each, and the speed of the first over the others."""
+    for call in sides.values():
+        call()
+    turns = [Side.of(*x) for x in sides.items()]
+    records = interleave(turns, rounds, most=rounds, calls=1)
+    ours, *others = records
+    times = [f"{1e3 * x.median:.1f}" for x in records]
+    return [*times, *(str(ours.over(x)) for x in others)]
+
+
+def flints(a, p):
+    import flint
+
+    flint.ctx.threads = thread_count()
+    return flint.nmod_mat(*a.shape, a.ravel().tolist(), p)
+
+
+def by_flint(a, b, p):
+    """Multiply NumPy arrays by FLINT."""
+    found = flints(a, p) * flints(b, p)
+    return np.array([int(x) for x in found.entries()]).reshape(len(a), -1)
+
+
+def flint(moduli, size, rounds):
+    rows = [("p", "falcon ms", "FLINT ms", "float64 ms", "over FLINT", "over float64", "plan")]
+    for p in moduli:
+        a, b, out = residues(size, p)
+        x, y = flints(a, p), flints(b, p)
+        u, v, w = (z.astype(np.float64) for z in (a, b, out))
+        sides = {
+            "falcon": partial(falcon.matmul, a, b, out, modulus=p),
+            "FLINT": lambda x=x, y=y: x * y,
+            "float64": partial(falcon.gemm, u, v, out=w),
+        }
+        label = falcon.plan(a, b, modulus=p).label
+        rows.append((p, *compared(sides, rounds), label))
+        if [int(z) for z in (x * y).entries()[-size:]] != out[-1].tolist():
+            raise AssertionError(f"falcon and FLINT differ modulo {p}")
+    show(rows)
+
+
+def conversions(moduli, size, rounds):
+    rows = [("p", "falcon ms", "FLINT, NumPy in and out, ms", "over it")]
+    for p in moduli:
+        a, b, out = residues(size, p)
+        sides = {
+            "falcon": partial(falcon.matmul, a, b, out, modulus=p),
+            "FLINT": partial(by_flint, a, b, p),
+        }
+        rows.append((p, *compared(sides, rounds)))
+    show(rows)
+
+
+def galois(moduli, size, rounds):
+    from galois import GF
+
+    rows = [("p", "dtype", "falcon ms", "galois ms", "over galois")]
+    for p in moduli:
+        a, b = (GF(p).Random((size, size), seed=x) for x in (0, 1))
+        x, y = (z.view(np.ndarray) for z in (a, b))
+        part = a[:ROWS]
+        np.matmul(part, b)  # compiles
+        each = seconds(partial(np.matmul, part, b), count=1)
+        ours = partial(falcon.matmul, x, y, modulus=p)
+        if each * size / ROWS < MOST_SECONDS:
+            sides = {"falcon": ours, "galois": partial(np.matmul, a, b)}
+            rows.append((p, a.dtype, *compared(sides, rounds)))
+            continue
+        mine = seconds(ours, rest=PAUSE, count=rounds)
+        theirs = size / ROWS * seconds(partial(np.matmul, part, b), count=rounds)
+        told = f"{theirs / mine:.0f} ({ROWS} rows of it)"
+        rows.append((p, a.dtype, f"{1e3 * mine:.1f}", f"{1e3 * theirs:.0f}", told))
+    show(rows)
+
+
+def small(moduli, size, rounds):
+    rows = [("p", "falcon us", "np.matmul float64 us", "more")]
+    u, v, w = (x.astype(np.float64) for x in residues(size, 9))
+    for p in moduli:
+        a, b, out = residues(size, p)
+        ours, theirs = partial(falcon.matmul, a, b, out, modulus=p), partial(np.matmul, u, v, out=w)
+        pairs = []
+        for _ in range(rounds):
+            for call in (ours, theirs):
+                time.sleep(PAUSE)
+                pairs.append(1e6 * seconds(call, count=500))
+        mine, numpys = (np.array(pairs[i::2]) for i in (0, 1))
+        rows.append((p, *(f"{np.median(x):.1f}" for x in (mine, numpys, mine - numpys))))
+    show(rows)
+
+
+WHAT = {"flint": (flint, 2048), "conversions": (conversions, 2048), "galois": (galois, 1024),
+        "small": (small, 64)}  # fmt: skip
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=WHAT)
+    parser.add_argument("moduli", nargs="*", type=int, default=MODULI)
+    parser.add_argument("--size", type=int)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    measure, size = WHAT[options.what]
+    measure(options.moduli or MODULI, options.size or size, options.rounds)
+    packages = [f"{x} {version(x)}" for x in ("numpy", "python-flint", "galois")]
+    print(f"\n{thread_count()} threads; {', '.join(packages)}; {INTERVAL}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""Residues: parts put together are the number, and no sum of products exceeds what is promised."""
+
+import numpy as np
+import pytest
+
+from falcon._core.dtypes import FLOAT32, FLOAT64, INT8, of
+from falcon._core.modular import LARGEST_MODULUS, Residues, check_modulus
+from falcon._numpy.residues import reduce, residues
+
+KINDS = [INT8, of("int16"), FLOAT32, FLOAT64]
+MODULI = [2, 3, 4, 7, 256, 1009, 65537, 2**26, LARGEST_MODULUS - 1, LARGEST_MODULUS]
+
+
+@pytest.mark.parametrize("modulus", MODULI)
+@pytest.mark.parametrize("parts", range(1, 7))
+def test_parts_are_digits_of_residues_of_least_magnitude(modulus, parts):
+    way = Residues(modulus, FLOAT64, (parts, 1))
+    base, largest = way.bases[0], way.largest[0]
+    half = modulus // 2
+    numbers = {0, 1, half - 1, half, half + 1, modulus - 1, -1, -half, 2**63 - 1, -(2**63)}
+    numbers |= set(range(-300, 300)) | {half - base // 2 + i for i in range(-3, 4)}
+    x = np.array(sorted(numbers))[None]
+    found = np.empty((parts, *x.shape))
+    residues(x, modulus, base, found)
+    assert abs(found).max() <= largest
+    digits = found.astype(np.int64).astype(object)
+    whole = sum(part * base**i for i, part in enumerate(digits))
+    assert ((whole - x.astype(object)) % modulus == 0).all()
+    assert (abs(whole) <= modulus / 2).all()
+    if parts > 1:
+        assert (base - 1) ** parts < modulus <= base**parts
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("modulus", MODULI)
+def test_sums_of_the_largest_parts_are_held(kind, modulus):
+    way = Residues(modulus, kind, (3, 2))
+    a, b = way.largest
+    longest = int(way.room(1))
+    if kind.is_exact:
+        assert longest * a * b <= np.iinfo(way.sums.numpy).max
+    else:
+        assert longest * a * b <= 1 / kind.unit_roundoff
+    assert way.room(longest) >= 1 > way.room(longest + 1)
+
+
+def test_reduction_of_parts_and_of_c():
+    random, modulus, bases = np.random.default_rng(1), 2**31 - 1, (1291, 46341)
+    sums = random.integers(-(2**52), 2**52, (3, 5, 2, 4)).astype(float)
+    c = random.integers(-(2**63), 2**63, (5, 4))
+    exact = sum(
+        sums[i, :, j].astype(np.int64).astype(object) * bases[0] ** i * bases[1] ** j
+        for i in range(3)
+        for j in range(2)
+    )
+    out = np.empty((5, 4), np.uint32)
+    reduce(sums, modulus, bases, out, 12345, c, modulus - 2)
+    assert (out == (12345 * exact - 2 * c.astype(object)) % modulus).all()
+
+
+@pytest.mark.parametrize("wrong", [True, 2.0, "7", None])
+def test_a_modulus_is_an_integer(wrong):
+    with pytest.raises(TypeError, match=r"modulus is .*; expected an integer"):
+        check_modulus(wrong)
+    for value in (1, 0, -7, 2**31):
+        with pytest.raises(ValueError, match=f"modulus is {value}; expected at least 2"):
+            check_modulus(value)
+    assert check_modulus(np.int8(7)) == 7
