@@ -27,23 +27,23 @@ def _run(options: argparse.Namespace) -> int:
     """Run the check and print the tables; return 1 if a product is wrong."""
     from tqdm import tqdm
 
-    from .steps import Check
+    from .result import CheckResult
+    from .steps import steps
 
     output: Path | None = options.output
     if output is not None and not output.parent.is_dir():
         raise ValueError(f"{output}: its folder does not exist")
-    running = Check(speeds=not options.no_speeds)
-    total = len(running.names)
-    try:
-        with tqdm(total=total, unit="step", leave=False, disable=not sys.stderr.isatty()) as bar:
-            for name in running.steps():
-                bar.update(running.done - bar.n)
-                bar.set_description(name)
-    except KeyboardInterrupt:
-        print(running.result())
-        print(f"stopped: {running.done} of {total} steps are done", file=sys.stderr)
-        raise
-    result = running.result()
+    result, todo = CheckResult(), steps(speeds=not options.no_speeds)
+    with tqdm(todo, unit="step", leave=False, disable=not sys.stderr.isatty()) as bar:
+        try:
+            for step in bar:
+                bar.set_description(step.name)
+                step(result)
+        except KeyboardInterrupt:
+            bar.close()
+            print(result)
+            print(f"stopped: {bar.n} of {len(todo)} steps are done", file=sys.stderr)
+            raise
     if output is not None:
         output.write_text(json.dumps(result.to_dict(), indent=1) + "\n", encoding="utf-8")
     print(result)

@@ -6,7 +6,6 @@ import getpass
 import platform
 import re
 import sys
-import tempfile
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -22,8 +21,7 @@ from falcon.decision.rates import rates
 
 # Absolute paths of POSIX and of Windows; neither "1/16" nor "x/y".
 _PATH = re.compile(r"(?<![\w./])(?:~|[A-Za-z]:)?(?:[/\\][^\s/\\:;,'\"()<>|]+)+[/\\]?")
-# Shorter names would be parts of other words.
-_LEAST_NAME = 3
+_LEAST_NAME = 3  # shorter names would be parts of other words
 
 
 def machine() -> dict[str, Any]:
@@ -41,38 +39,31 @@ def machine() -> dict[str, Any]:
 
 def anonymous(document: Any) -> Any:
     """Return a document whose texts hold no path, and not the name of the host or the user."""
-    folders, names = _folders(), _names()
+    words = _private()
 
     def told(x: Any) -> Any:
         if isinstance(x, dict):
             return {key: told(value) for key, value in x.items()}
         if isinstance(x, list | tuple):
             return [told(value) for value in x]
-        return _without(x, folders, names) if isinstance(x, str) else x
+        return _without(x, words) if isinstance(x, str) else x
 
     return told(document)
 
 
-def _without(text: str, folders: list[str], names: list[str]) -> str:
-    for folder in folders:  # a space may be in them
-        text = text.replace(folder, "/path")
-    text = _PATH.sub("<path>", text)
-    for name in names:
-        text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "<name>", text)
-    return text
+def _without(text: str, words: dict[str, str]) -> str:
+    for word in sorted(words, key=len, reverse=True):
+        if len(word) >= _LEAST_NAME:
+            text = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", words[word], text)
+    return _PATH.sub("<path>", text)
 
 
-def _folders() -> list[str]:
-    """Return the folders of the user, of Python and of falcon, longest first."""
-    found = {sys.prefix, sys.base_prefix, tempfile.gettempdir(), str(Path(__file__).parents[3])}
-    with suppress(OSError, RuntimeError):
-        found |= {str(Path.home()), str(Path.cwd())}
-    return sorted((x for x in found if len(x) > _LEAST_NAME), key=len, reverse=True)
-
-
-def _names() -> list[str]:
-    """Return the names of the host and of the user."""
-    found = [platform.node(), platform.node().split(".")[0]]
+def _private() -> dict[str, str]:
+    """Return names of host and user, and folders (a space may be in them): what is said instead."""
+    host = platform.node()
+    found = dict.fromkeys((host, host.split(".")[0]), "<name>")
     with suppress(OSError, KeyError, ImportError):
-        found.append(getpass.getuser())
-    return [x for x in dict.fromkeys(found) if len(x) >= _LEAST_NAME]
+        found[getpass.getuser()] = "<name>"
+    with suppress(OSError, RuntimeError):
+        found |= dict.fromkeys((str(Path.home()), str(Path.cwd())), "/path")
+    return found | dict.fromkeys((sys.prefix, str(Path(__file__).parents[3])), "/path")
