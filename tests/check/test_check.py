@@ -20,8 +20,8 @@ from falcon.__main__ import main
 from falcon._backends import available_backends
 from falcon._core.dtypes import BFLOAT16, FLOAT64, of
 from falcon._cpu.each import kernels
-from falcon._front.check import case, cases, compare, record, speeds, steps
-from falcon._front.check.case import RANDOM, WHOLE
+from falcon._front.check import cases, compare, record, speeds, steps
+from falcon._front.check.cases import RANDOM, WHOLE
 from falcon._front.check.result import CheckResult
 
 PACKAGE = Path(falcon.__file__).parent
@@ -227,7 +227,7 @@ def test_bits_that_depend_on_threads(monkeypatch):
 
     monkeypatch.setattr(Kernel, "product", careless)
     result = CheckResult()
-    steps.test("threads", cases.of_threads(kernels(), (1, 2, 5)), "", result)
+    steps.run_cases("threads", cases.of_threads(kernels(), (1, 2, 5)), "", result)
     assert {x.where["threads"] for x in result.failures} == {"2 threads"}
     assert (result.rows[0].products, result.rows[0].failed) == (12, 4)
     assert "1 of" in result.failures[0].what and "[5, 6]" in result.failures[0].what
@@ -235,7 +235,7 @@ def test_bits_that_depend_on_threads(monkeypatch):
 
 @pytest.mark.parametrize("fault", ["entry", "nan", "raises"])
 def test_calls_that_are_wrong(small, monkeypatch, fault):
-    gemm = case.gemm
+    gemm = cases.gemm
 
     def wrong(*operands, **options):
         c = gemm(*operands, **options)
@@ -246,7 +246,7 @@ def test_calls_that_are_wrong(small, monkeypatch, fault):
             c[2, 2] *= 1 if fault == "nan" else 1 + 1e-12
         return c
 
-    monkeypatch.setattr(case, "gemm", wrong)
+    monkeypatch.setattr(cases, "gemm", wrong)
     found = falcon.check(speeds=False)
     assert not found.ok
     steps = {x.step for x in found.failures}
@@ -260,30 +260,30 @@ def test_calls_that_are_wrong(small, monkeypatch, fault):
 
 
 def test_a_large_product_that_is_wrong_in_a_row_that_is_not_compared(small, monkeypatch):
-    gemm = case.gemm
+    gemm = cases.gemm
 
     def wrong(*operands, **options):
         c = gemm(*operands, **options)
         c[7, 3] += 1  # every third row and column is compared
         return c
 
-    monkeypatch.setattr(case, "gemm", wrong)
+    monkeypatch.setattr(cases, "gemm", wrong)
     result = CheckResult()
-    steps.test("large product", cases.large((519, 497, 125)), "", result)
+    steps.run_cases("large product", cases.large((519, 497, 125)), "", result)
     assert len(result.failures) == 2 and result.rows[0].worst < 1
     assert result.failures[0].what.startswith("Freivalds' test: wrong: ")
     assert "c[7]" in result.failures[0].what
 
 
 def test_a_step_without_memory_is_left_out(small, monkeypatch):
-    gemm = case.gemm
+    gemm = cases.gemm
 
     def full(a, b, **options):
         if len(a) > 200:
             raise MemoryError
         return gemm(a, b, **options)
 
-    monkeypatch.setattr(case, "gemm", full)
+    monkeypatch.setattr(cases, "gemm", full)
     found = falcon.check(speeds=False)
     (row,) = [x for x in found.rows if x.step == "large product"]
     assert (row.state, row.about) == ("-", "not enough memory")
@@ -343,8 +343,8 @@ def test_ctrl_c_says_what_was_done(tmp_path):
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from falcon.__main__ import main
-from falcon._front.check import case
-case.matmul = lambda *operands, **options: os.kill(os.getpid(), signal.SIGINT)
+from falcon._front.check import cases
+cases.matmul = lambda *operands, **options: os.kill(os.getpid(), signal.SIGINT)
 sys.exit(main(["check", "-o", "record.json"]))
 """
     done = subprocess.run(

@@ -1,18 +1,18 @@
 """`falcon.check` on a GPU: its steps multiply there too."""
 
 from falcon._front.check import cases, steps
-from falcon._front.check.case import BATCH, NOT_FINITE, PACKED
+from falcon._front.check.cases import BATCH, NOT_FINITE, PACKED
 from falcon._front.check.result import CheckResult
 
 
-def tested(products):
+def outcome(products):
     result = CheckResult()
-    steps.test("a step", products, "", result)
+    steps.run_cases("a step", products, "", result)
     return result.rows[0], result.failures
 
 
 def test_products_on_the_device(cupy):
-    row, failures = tested(cases.of_backend("gpu"))
+    row, failures = outcome(cases.of_backend("gpu"))
     assert failures == [] and not row.is_skipped
     assert row.about == "4 types" and row.products >= 24
     assert 0 < row.worst < 1
@@ -21,7 +21,7 @@ def test_products_on_the_device(cupy):
 def test_values_batches_and_packed_operands(cupy):
     for how in ({"values": NOT_FINITE}, {"form": BATCH}, {"form": PACKED}):
         products = list(cases.whole_calls(["gpu"], **how))
-        row, failures = tested(products)
+        row, failures = outcome(products)
         assert failures == [] and row.products == 4
         assert {str(x.operand) for x in products} == {"float32", "float64"}
 
@@ -35,6 +35,6 @@ def test_a_fault_on_the_device_is_named(cupy, monkeypatch):
         return host
 
     monkeypatch.setattr(cupy, "asnumpy", careless)
-    _, failures = tested(cases.whole_calls(["gpu"], values=NOT_FINITE))
+    _, failures = outcome(cases.whole_calls(["gpu"], values=NOT_FINITE))
     assert {x.where["backend"] for x in failures} == {"backend gpu"}
     assert {x.where["type"] for x in failures} == {"float32", "float64"}

@@ -2,14 +2,13 @@
 
 ::
 
-    run.py       check()
-    steps.py     its steps, in order: the products of each
-    case.py      Case: what multiplies which numbers; how a case is multiplied
+    run.py       check(), and python -m falcon check: the progress bar, the record file
+    steps.py     its steps, in order
+    cases.py     Case: what multiplies which numbers; the cases of each step
     compare.py   operands, their product in more precision, and what is wrong with C
     speeds.py    a comparison with NumPy, and with the predictions
     result.py    CheckResult: the tables
     record.py    the machine and the versions, without paths, host and user names
-    command.py   python -m falcon check
 """
 
 from .result import CheckResult

@@ -12,7 +12,7 @@ import numpy as np
 from falcon._core.dtypes import BFLOAT16, DType
 from falcon._front.verify import verify
 
-from .case import BATCH, BY_COLUMNS, NOT_FINITE, RANDOM, Case
+from .cases import BATCH, BY_COLUMNS, NOT_FINITE, RANDOM, Case
 
 # Whole numbers of floats: so small that no sum of them is rounded. Of integers that float64
 # kernels multiply: their sums stay below 2^53.

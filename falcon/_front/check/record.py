@@ -16,7 +16,7 @@ from falcon._core.dtypes import FLOAT32, FLOAT64
 from falcon._core.options import settings
 from falcon._core.problem import Problem
 from falcon._cpu.extension import missing
-from falcon._front.info import hardware, show_config
+from falcon._front.info import show_config
 from falcon.decision.rates import rates
 
 # Absolute paths of POSIX and of Windows; neither "1/16" nor "x/y".
@@ -34,36 +34,36 @@ def machine() -> dict[str, Any]:
     about = show_config("dict") or {}
     for name, value in about["environment"].items():  # of paths, all of it: a space may be in it
         about["environment"][name] = "<path>" if "/" in value or "\\" in value else value
-    return {**about, "hardware": hardware(), "missing": missing(), "rates in numbers": found}
+    return {**about, "missing": missing(), "rates in numbers": found}
 
 
-def anonymous(document: Any) -> Any:
+def anonymous(x: Any) -> Any:
     """Return a document whose texts hold no path, and not the name of the host or the user."""
-    words = _private()
-
-    def told(x: Any) -> Any:
-        if isinstance(x, dict):
-            return {key: told(value) for key, value in x.items()}
-        if isinstance(x, list | tuple):
-            return [told(value) for value in x]
-        return _without(x, words) if isinstance(x, str) else x
-
-    return told(document)
-
-
-def _without(text: str, words: dict[str, str]) -> str:
-    for word in sorted(words, key=len, reverse=True):
-        if len(word) >= _LEAST_NAME:
-            text = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", words[word], text)
-    return _PATH.sub("<path>", text)
+    if isinstance(x, dict):
+        return {key: anonymous(value) for key, value in x.items()}
+    if isinstance(x, list | tuple):
+        return [anonymous(value) for value in x]
+    if not isinstance(x, str):
+        return x
+    for folder in _folders():  # a space may be in them
+        x = x.replace(folder, "/path")
+    x = _PATH.sub("<path>", x)
+    for name in _names():
+        x = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "<name>", x)
+    return x
 
 
-def _private() -> dict[str, str]:
-    """Return names of host and user, and folders (a space may be in them): what is said instead."""
-    host = platform.node()
-    found = dict.fromkeys((host, host.split(".")[0]), "<name>")
-    with suppress(OSError, KeyError, ImportError):
-        found[getpass.getuser()] = "<name>"
+def _folders() -> list[str]:
+    """Return the folders of the user, of Python and of falcon, longest first."""
+    found = {sys.prefix, str(Path(__file__).parents[3])}
     with suppress(OSError, RuntimeError):
-        found |= dict.fromkeys((str(Path.home()), str(Path.cwd())), "/path")
-    return found | dict.fromkeys((sys.prefix, str(Path(__file__).parents[3])), "/path")
+        found |= {str(Path.home()), str(Path.cwd())}
+    return sorted((x for x in found if len(x) > 1), key=len, reverse=True)
+
+
+def _names() -> list[str]:
+    """Return the names of the host and of the user."""
+    found = [platform.node(), platform.node().split(".")[0]]
+    with suppress(OSError, KeyError, ImportError):
+        found.append(getpass.getuser())
+    return [x for x in found if len(x) >= _LEAST_NAME]

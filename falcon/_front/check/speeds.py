@@ -25,15 +25,12 @@ _SECONDS, _LIMIT = 5.0, 8.0
 
 def compared() -> list[tuple[DType, tuple[int, int, int]]]:
     """Return what is compared: a cube in float32 and float64, and few rows by a large matrix."""
-    n = next((x for x in _SIZES if _fits(x)), _SIZES[-1])
+    for n in _SIZES:  # the first that takes neither too long nor too much memory
+        chosen = plan((n, n), (n, n), "float64", scheme="classical")
+        seconds = numpy_seconds(chosen) or predicted(chosen).total
+        if seconds <= _LONGEST and 4 * 8 * n * n <= room():
+            break
     return [(FLOAT32, (n, n, n)), (FLOAT32, (n // 4, 2 * n, 2 * n)), (FLOAT64, (n, n, n))]
-
-
-def _fits(n: int) -> bool:
-    """Whether float64 cubes take neither too long nor too much memory."""
-    chosen = plan((n, n), (n, n), "float64", scheme="classical")
-    seconds = numpy_seconds(chosen) or predicted(chosen).total
-    return seconds <= _LONGEST and 4 * 8 * n * n <= room()
 
 
 def measure(row: DType, sizes: tuple[int, int, int], result: CheckResult) -> None:

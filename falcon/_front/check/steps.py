@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from falcon._core.config import config
 from falcon._core.cpus import usable_cpus
@@ -17,14 +18,14 @@ from falcon._front.info import backends
 from falcon._front.plan import plan
 
 from . import cases
-from .case import BATCH, NOT_FINITE, PACKED, Case, sizes_of
+from .cases import BATCH, NOT_FINITE, PACKED, Case, sizes_of
 from .compare import operands, wrong
 from .result import CheckResult, Failure, Row
 from .speeds import compared, measure
 
 # Settings that say on what the process may run; all others are as by default while it is checked.
 _KEPT = "threads", "share_threads"
-_USUAL = {name: x.default for name, x in FIELDS.items() if name not in _KEPT}
+_USUAL: Any = {name: x.default for name, x in FIELDS.items() if name not in _KEPT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def _left_out(name: str, why: str) -> Step:
 
 
 def _step(name: str, products: Iterable[Case], about: str = "") -> Step:
-    return Step(name, partial(test, name, products, about))
+    return Step(name, partial(run_cases, name, products, about))
 
 
 def _large(result: CheckResult) -> None:
@@ -89,10 +90,10 @@ def _large(result: CheckResult) -> None:
     chosen = plan((M, K), (K, N), "float32")
     about = f"{sizes_of(sizes)}, {4 * (M * K + K * N + M * N) // 2**20} MiB"
     about += f": {chosen.label} on {chosen.backend.name} (auto), strassen"
-    test("large product", cases.large(sizes), about, result)
+    run_cases("large product", cases.large(sizes), about, result)
 
 
-def test(name: str, products: Iterable[Case], about: str, result: CheckResult) -> None:
+def run_cases(name: str, products: Iterable[Case], about: str, result: CheckResult) -> None:
     """Test products, and add what is found to a result; `about`: else the number of types."""
     row, start, types = Row(name, about), time.monotonic(), set()
     try:
@@ -103,7 +104,7 @@ def test(name: str, products: Iterable[Case], about: str, result: CheckResult) -
             if what:
                 row.failed += 1
                 result.failures.append(Failure(name, case.where(), what))
-        row.about = about or f"{len(types)} types"
+        row.about = about or (f"{len(types)} types" if len(types) > 1 else str(*types))
     except MemoryError:
         row.about, row.is_skipped = "not enough memory", True
     operands.cache_clear()
