@@ -20,7 +20,7 @@ from falcon._backends import available_backends
 from falcon._core.dtypes import FLOAT32, FLOAT64, of
 from falcon._core.options import FIELDS, PLANNING, TUNING, parsed
 from falcon._core.text import format_table
-from falcon._front.check.command import add_check
+from falcon._front.check.run import add_check
 from falcon.bench import command
 from falcon.bench.schemes import command as schemes_command
 from falcon.bench.workloads import model_shapes, parse_shape, parse_shapes

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from falcon._core.bound import PROMISED
 from falcon._core.dtypes import BY_ARITHMETIC, BY_FLOAT, ENGINE, INT64, PAIRS, DType
 from falcon.schemes import M4, Scheme
 
@@ -31,35 +30,19 @@ class Kernel:
     name: str
     isa: str
     operand: DType
-    # Rows and columns of a micro-tile, and the columns of a vector.
-    mr: int
-    nr: int
-    vlen: int
 
-    def result(self, *, wide: bool = False) -> DType:
-        """Return the type of C: that of the operands if there is one, or the accumulators."""
-        return self.operand.wide[0] if wide else self.operand.result
-
-    def can_run(self, scheme: Scheme, *, wide: bool = False) -> bool:
-        """Whether a scheme's result is right: its sums of elements may not fit the panels."""
-        is_narrow = self.result(wide=wide) is self.operand.left
-        return is_narrow or rounding.why_classical_only(self.operand, scheme, self.isa) is None
+    def growth(self, scheme: Scheme | None) -> float | None:
+        """Return a scheme's RMS error where C is rounded to few bits; None: as is usual for it."""
+        return rounding.rounded_growth(self.operand, scheme, self.isa)
 
     def product(
-        self,
-        a: np.ndarray,
-        b: np.ndarray,
-        scheme: Scheme | None = None,
-        *,
-        wide: bool = False,
-        threads: int = 1,
+        self, a: np.ndarray, b: np.ndarray, result: DType, scheme: Scheme | None, threads: int
     ) -> np.ndarray:
         """Return ``a @ b``; bfloat16 is passed as the integers of 16 bits that hold it.
 
         `threads` may be more than the CPUs.
         """
-        (M, K), N, result = a.shape, b.shape[1], self.result(wide=wide)
-        is_wide = result is not self.operand.left
+        (M, K), N, is_wide = a.shape, b.shape[1], result is not self.operand.left
         form: Any = complex_scheme(M4, scheme) if self.operand.is_complex else scheme
         layout = _core.plan(
             *(M, N, K, self.operand.engine),
@@ -74,17 +57,6 @@ class Kernel:
         _core.gemm(layout, a, b, c)
         return c
 
-    def relative_bound(self, K: int, scheme: Scheme | None, *, wide: bool = False) -> float:
-        """Return what errors on random data stay below, relative to the norms of row and column."""
-        row, growth = self.operand, None
-        if not wide:
-            growth = rounding.rounded_growth(row, scheme, self.isa)
-        if growth is None:
-            growth = 1.0 if scheme is None else scheme.rms_growth
-        unit = (self.result(wide=wide) if row.arithmetic is None else row).unit_roundoff
-        unit *= 2 * 2**0.5 if row.is_complex else 1.0
-        return PROMISED * growth * unit * K**0.5
-
 
 def kernels() -> list[Kernel]:
     """Return the kernels that run here, best instruction set first; none without the extension."""
@@ -98,6 +70,5 @@ def kernels() -> list[Kernel]:
             except ValueError:  # only tiles multiply parts of float32
                 continue
             if info["isa"] == isa:
-                tile = info["mr"], info["nr"], info["vlen"]
-                found.append(Kernel(info["name"], isa, row, *tile))
+                found.append(Kernel(info["name"], isa, row))
     return found

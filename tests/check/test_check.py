@@ -18,10 +18,11 @@ import pytest
 import falcon
 from falcon.__main__ import main
 from falcon._backends import available_backends
-from falcon._core.dtypes import BFLOAT16, FLOAT32, FLOAT64, of
+from falcon._core.dtypes import BFLOAT16, FLOAT64, of
 from falcon._cpu.each import kernels
-from falcon._front.check import calls, exact, large, record, speeds
-from falcon._front.check.trial import Trial
+from falcon._front.check import cases, compare, record, speeds, steps
+from falcon._front.check.cases import RANDOM, WHOLE
+from falcon._front.check.result import CheckResult
 
 PACKAGE = Path(falcon.__file__).parent
 HAS_CORE = any(x.name == "cpu" for x in available_backends())
@@ -31,7 +32,8 @@ needs_core = pytest.mark.skipif(not HAS_CORE, reason="needs the compiled extensi
 @pytest.fixture
 def small(monkeypatch):
     """Products that tell nothing of speed."""
-    monkeypatch.setattr(large, "free_bytes", lambda: 2**23)
+    monkeypatch.setattr(cases, "_LEAST", 250)
+    monkeypatch.setattr(cases, "room", lambda: 2**18)
     monkeypatch.setattr(speeds, "_SIZES", (64,))
     monkeypatch.setattr("time.sleep", lambda seconds: None)
 
@@ -43,7 +45,7 @@ def test_this_machine(small, capsys):
     names = []
     with falcon.config(backend="numpy", scheme="classical", workspace_limit=2**20):
         found = falcon.check(tick=names.append)
-    assert found.ok and found.failures == (), str(found)
+    assert found.ok and found.failures == [], str(found)
     assert capsys.readouterr().out == ""
     rows = {x.step: x for x in found.rows}
     assert list(rows) == names[:-3]
@@ -89,50 +91,54 @@ def test_settings_do_not_matter(small):
 
 
 def test_whole_numbers():
-    a, b, product = exact.whole((5, 7, 9), of("int8"))
-    assert a.min() < -100 and b.max() > 100  # all that the type holds
-    np.testing.assert_array_equal(product, a.astype(int) @ b.astype(int))
-    a, b, product = exact.whole((5, 7, 9), FLOAT32)
-    np.testing.assert_array_equal(product, a.astype(float) @ b)
-    a, b, product = exact.whole((5, 7, 9), of("uint64"))
-    with np.errstate(over="ignore"):
-        np.testing.assert_array_equal(exact.held(product, of("uint64")), a @ b)
+    """What integers hold; of floats so small that no sum is rounded."""
+    for name, kind in (("int8", int), ("float32", float), ("uint64", np.uint64)):
+        row = of(name)
+        a, b = compare.operands(row, (5, 7, 9), WHOLE)
+        assert a.shape == (5, 9) and b.shape == (9, 7) and a.dtype == b.dtype == row.numpy
+        largest = 4 if name == "float32" else np.iinfo(row.numpy).max * 0.7
+        assert max(a.max(), b.max()) >= largest and (a == np.round(a)).all()
+        with np.errstate(over="ignore"):
+            expected = (a.astype(kind) @ b.astype(kind)).astype(row.numpy)
+        exact = compare.held(compare._multiplied(*(compare.numbers(x, row) for x in (a, b))), row)
+        np.testing.assert_array_equal(exact, expected)
 
 
 def test_bfloat16_by_bits():
     ml_dtypes = pytest.importorskip("ml_dtypes")
     x = np.random.default_rng(0).standard_normal(1000) * 1e3
     x[:4] = 1 + 2**-8, 1 + 3 * 2**-8, np.inf, 0
-    bits = exact.held(x, BFLOAT16)
+    bits = compare.held(x, BFLOAT16)
     expected = x.astype(np.float32).astype(ml_dtypes.bfloat16)
     np.testing.assert_array_equal(bits, expected.view(np.uint16))
-    np.testing.assert_array_equal(exact.wide(bits, BFLOAT16), expected.astype(float))
+    np.testing.assert_array_equal(compare.numbers(bits, BFLOAT16), expected.astype(float))
 
 
-def test_differences_are_finer_than_float64():
+def test_products_are_finer_than_float64():
     """The exact product by Python's integers."""
-    a, b = exact.fractions((6, 5, 300), FLOAT64)
+    a, b = compare.operands(FLOAT64, (6, 5, 300), RANDOM)
     whole = [np.vectorize(lambda v: int(v * 2.0**80), otypes=[object])(x) for x in (a, b)]
-    product = whole[0] @ whole[1]
-    c = a @ b
-    lost = np.vectorize(lambda v: int(v * 2.0**160), otypes=[object])(c) - product
-    found = exact.difference(c, a, b)
-    np.testing.assert_allclose(found, (lost / 2**160).astype(float), atol=2**-53 * 2**-12)
-    assert np.abs(found).max() > 2**-53
+    parts = (np.vectorize(lambda v: int(v * 2.0**160), otypes=[object])(x)
+             for x in compare.product(a, b))  # fmt: skip
+    error = sum(parts) - whole[0] @ whole[1]
+    assert np.abs((error / 2**160).astype(float)).max() < 2**-53 * 2**-12
 
 
 def test_what_differs_is_told():
-    x = np.array([[1.0, np.nan], [np.inf, 3.0]])
-    assert exact.unlike(x, x.copy()) == ""
-    assert "1 of 4 entries differ, the first at [1, 1]: 3.0, not 4.0" in exact.unlike(
-        x, np.array([[1.0, np.nan], [np.inf, 4.0]])
-    )
-    assert exact.unlike(x, np.ones((2, 2))).startswith("3 of 4")
-    assert "its shape is (2, 2), not (2, 3)" in exact.unlike(x, np.ones((2, 3)))
-    assert exact.beyond(np.array([0.2, 1.0])) == ""
-    assert "1 of 2" in exact.beyond(np.array([0.2, 1.5]))
-    assert "at [1]: 1.5 times" in exact.beyond(np.array([0.2, 1.5]))
-    assert "inf times" in exact.beyond(np.array([np.nan, 1.5]))
+    x, y = np.array([[1.0, np.nan], [np.inf, 3.0]]), np.array([[1.0, np.nan], [np.inf, 4.0]])
+    assert compare.compared(x, x.copy()) == ("", 0.0)
+    what, _ = compare.compared(x, y)
+    assert what == "1 of 4 entries differ, entry [1, 1]: 3.0, not 4.0"
+    assert compare.compared(x, np.ones((2, 2)))[0].startswith("3 of 4")
+    assert "its shape is (2, 2), not (2, 3)" in compare.compared(x, np.ones((2, 3)))[0]
+    c, exact = np.array([1.0, 2.0]), np.array([1.0, 1.0])
+    bound = np.array([1.0, 2.0])
+    assert compare.compared(c, exact, 0.0, bound) == ("", 0.5)
+    what, _ = compare.compared(c, exact, np.array([0.0, -0.5]), bound / 2)
+    assert what.startswith("1 of 2") and "[1]: 2.0, not 1.0, 1.5 times the bound" in what
+    assert "nan times" in compare.compared(np.array([np.nan, 1.0]), exact, 0.0, bound)[0]
+    whole = np.array([255, 0], np.uint8)
+    assert "1 of 2" in compare.compared(whole, np.array([254, 0], np.uint8))[0]
 
 
 # --- faults on purpose ----------------------------------------------------------------------
@@ -195,8 +201,8 @@ def test_a_broken_kernel_is_named(small, tmp_path, capsys):
     (said,) = [
         x for x in out.splitlines() if x.startswith("kernels generic: ") and "complex" not in x
     ]
-    assert "generic_f32_ukr_4x8, generic, float32, 7 x 33 @ 33 x " in said
-    assert re.search(r"entries differ, the first at \[6, 0\]: -?\d+\.0, not -?\d+\.0", out)
+    assert "generic_f32_ukr_4x8, generic, float32, 35 x 33 @ 33 x " in said
+    assert re.search(r"entries differ, entry \[34, 0\]: -?\d+\.0, not -?\d+\.0", out)
     assert "products are wrong" in out and "record.json" in err
     held = json.loads((tmp_path / "record.json").read_text())
     assert held["ok"] is False
@@ -210,40 +216,37 @@ def test_a_broken_kernel_is_named(small, tmp_path, capsys):
 @needs_core
 def test_bits_that_depend_on_threads(monkeypatch):
     from falcon._cpu.each import Kernel
-    from falcon._front.check.kernels import threads
 
     product = Kernel.product
 
-    def careless(self, a, b, scheme=None, **how):
-        c = product(self, a, b, scheme, **how)
-        if how.get("threads") == 2:
+    def careless(self, a, b, result, scheme, threads):
+        c = product(self, a, b, result, scheme, threads)
+        if threads == 2:
             c[5, 6] = np.nextafter(c[5, 6], 9)
         return c
 
     monkeypatch.setattr(Kernel, "product", careless)
-    trial = Trial("threads")
-    threads(kernels(), trial)
-    assert {x.where["threads"] for x in trial.failures} == {"2 threads"}
-    assert len(trial.failures) == 4
-    assert "1 of" in trial.failures[0].what and "[5, 6]" in trial.failures[0].what
+    result = CheckResult()
+    steps.run_cases("threads", cases.of_threads(kernels(), (1, 2, 5)), "", result)
+    assert {x.where["threads"] for x in result.failures} == {"2 threads"}
+    assert (result.rows[0].products, result.rows[0].failed) == (12, 4)
+    assert "1 of" in result.failures[0].what and "[5, 6]" in result.failures[0].what
 
 
-@pytest.mark.parametrize("fault", ["entry", "nan", "raises", "memory"])
+@pytest.mark.parametrize("fault", ["entry", "nan", "raises"])
 def test_calls_that_are_wrong(small, monkeypatch, fault):
-    gemm = calls.gemm
+    gemm = cases.gemm
 
     def wrong(*operands, **options):
         c = gemm(*operands, **options)
         if c.dtype == np.float64 and options.get("backend") == "numpy":
             if fault == "raises":
                 raise RuntimeError("no such luck")
-            if fault == "memory":
-                raise MemoryError
             c[np.isnan(c)] = 0
             c[2, 2] *= 1 if fault == "nan" else 1 + 1e-12
         return c
 
-    monkeypatch.setattr(calls, "gemm", wrong)
+    monkeypatch.setattr(cases, "gemm", wrong)
     found = falcon.check(speeds=False)
     assert not found.ok
     steps = {x.step for x in found.failures}
@@ -257,26 +260,30 @@ def test_calls_that_are_wrong(small, monkeypatch, fault):
 
 
 def test_a_large_product_that_is_wrong_in_a_row_that_is_not_compared(small, monkeypatch):
-    gemm = large.gemm
+    gemm = cases.gemm
 
     def wrong(*operands, **options):
         c = gemm(*operands, **options)
-        c[7, 3] += 1  # of 32 rows in 1000
+        c[7, 3] += 1  # every third row and column is compared
         return c
 
-    monkeypatch.setattr(large, "gemm", wrong)
-    trial = Trial("large product")
-    large.large(trial)
-    assert len(trial.failures) == 2
-    assert trial.failures[0].what.startswith("Freivalds' test: wrong: ")
-    assert "c[7]" in trial.failures[0].what
+    monkeypatch.setattr(cases, "gemm", wrong)
+    result = CheckResult()
+    steps.run_cases("large product", cases.large((519, 497, 125)), "", result)
+    assert len(result.failures) == 2 and result.rows[0].worst < 1
+    assert result.failures[0].what.startswith("Freivalds' test: wrong: ")
+    assert "c[7]" in result.failures[0].what
 
 
 def test_a_step_without_memory_is_left_out(small, monkeypatch):
-    def full(trial):
-        raise MemoryError
+    gemm = cases.gemm
 
-    monkeypatch.setattr("falcon._front.check.steps.large", full)
+    def full(a, b, **options):
+        if len(a) > 200:
+            raise MemoryError
+        return gemm(a, b, **options)
+
+    monkeypatch.setattr(cases, "gemm", full)
     found = falcon.check(speeds=False)
     (row,) = [x for x in found.rows if x.step == "large product"]
     assert (row.state, row.about) == ("-", "not enough memory")
@@ -316,14 +323,13 @@ def test_the_record_names_no_path_host_or_user(small, tmp_path, monkeypatch, cap
     assert held["machine"]["libraries"]["numpy"] == np.__version__
     assert held["machine"]["rates in numbers"]["numpy float64"]["multiply"] > 0
     assert len(held["speeds"]) == 3 and held["speeds"][0]["ratio"]["median"] > 0
-    assert [x["step"] for x in held["steps"]][-1] == "large product"
+    assert [x["step"] for x in held["rows"]][-1] == "large product"
     assert "products are right" in capsys.readouterr().out
 
 
 def test_paths_are_found_in_texts():
-    folder = record._folders()[0]
-    told = record.anonymous({"a": [f"in {folder}/x y.so: no", "/usr/lib/x.so", 3], "b": "M/N 1/2"})
-    assert told == {"a": ["in <path> y.so: no", "<path>", 3], "b": "M/N 1/2"}
+    texts = {"a": [f"in {Path.cwd()}/x y.so: no", "/usr/lib/x.so", 3], "b": "M/N 1/2"}
+    assert record.anonymous(texts) == {"a": ["in <path> y.so: no", "<path>", 3], "b": "M/N 1/2"}
 
 
 def test_a_folder_that_does_not_exist_is_told_at_once(tmp_path, capsys):
@@ -337,8 +343,8 @@ def test_ctrl_c_says_what_was_done(tmp_path):
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from falcon.__main__ import main
-from falcon._front.check import calls
-calls.batches = lambda trial: os.kill(os.getpid(), signal.SIGINT)
+from falcon._front.check import cases
+cases.matmul = lambda *operands, **options: os.kill(os.getpid(), signal.SIGINT)
 sys.exit(main(["check", "-o", "record.json"]))
 """
     done = subprocess.run(
@@ -355,8 +361,6 @@ LITTLE = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
 import falcon
-from falcon._front.check import large
-assert large.free_bytes() < 2**30
 found = falcon.check(speeds=False)
 print(found)
 sys.exit(not found.ok)

@@ -1,35 +1,40 @@
 """`falcon.check` on a GPU: its steps multiply there too."""
 
-from falcon._front.check import calls
-from falcon._front.check.trial import Trial
+from falcon._front.check import cases, steps
+from falcon._front.check.cases import BATCH, NOT_FINITE, PACKED
+from falcon._front.check.result import CheckResult
+
+
+def outcome(products):
+    result = CheckResult()
+    steps.run_cases("a step", products, "", result)
+    return result.rows[0], result.failures
 
 
 def test_products_on_the_device(cupy):
-    trial = Trial("backend gpu")
-    calls.of_backend("gpu", trial)
-    assert trial.failures == [] and not trial.is_skipped
-    assert trial.about == "4 types" and trial.products >= 24
-    assert 0 < trial.worst < 1
+    row, failures = outcome(cases.of_backend("gpu"))
+    assert failures == [] and not row.is_skipped
+    assert row.about == "4 types" and row.products >= 24
+    assert 0 < row.worst < 1
 
 
 def test_values_batches_and_packed_operands(cupy):
-    for step in (calls.not_finite, calls.batches, calls.packed):
-        trial = Trial("a step")
-        step(trial)
-        assert trial.failures == []
-        assert "gpu" in {x.backend for x in calls.places()}
+    for how in ({"values": NOT_FINITE}, {"form": BATCH}, {"form": PACKED}):
+        products = list(cases.whole_calls(["gpu"], **how))
+        row, failures = outcome(products)
+        assert failures == [] and row.products == 4
+        assert {str(x.operand) for x in products} == {"float32", "float64"}
 
 
 def test_a_fault_on_the_device_is_named(cupy, monkeypatch):
-    place = calls.place_of("gpu")
+    asnumpy = cupy.asnumpy
 
     def careless(x):
-        host = place.get(x).copy()
+        host = asnumpy(x).copy()
         host[..., 1, 1] += 1
         return host
 
     monkeypatch.setattr(cupy, "asnumpy", careless)
-    trial = Trial("NaN and Inf")
-    calls.not_finite(trial)
-    assert {x.where["backend"] for x in trial.failures} == {"backend gpu"}
-    assert {x.where["type"] for x in trial.failures} == {"float32", "float64"}
+    _, failures = outcome(cases.whole_calls(["gpu"], values=NOT_FINITE))
+    assert {x.where["backend"] for x in failures} == {"backend gpu"}
+    assert {x.where["type"] for x in failures} == {"float32", "float64"}

@@ -6,7 +6,6 @@ import getpass
 import platform
 import re
 import sys
-import tempfile
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -17,13 +16,12 @@ from falcon._core.dtypes import FLOAT32, FLOAT64
 from falcon._core.options import settings
 from falcon._core.problem import Problem
 from falcon._cpu.extension import missing
-from falcon._front.info import hardware, show_config
+from falcon._front.info import show_config
 from falcon.decision.rates import rates
 
 # Absolute paths of POSIX and of Windows; neither "1/16" nor "x/y".
 _PATH = re.compile(r"(?<![\w./])(?:~|[A-Za-z]:)?(?:[/\\][^\s/\\:;,'\"()<>|]+)+[/\\]?")
-# Shorter names would be parts of other words.
-_LEAST_NAME = 3
+_LEAST_NAME = 3  # shorter names would be parts of other words
 
 
 def machine() -> dict[str, Any]:
@@ -36,38 +34,31 @@ def machine() -> dict[str, Any]:
     about = show_config("dict") or {}
     for name, value in about["environment"].items():  # of paths, all of it: a space may be in it
         about["environment"][name] = "<path>" if "/" in value or "\\" in value else value
-    return {**about, "hardware": hardware(), "missing": missing(), "rates in numbers": found}
+    return {**about, "missing": missing(), "rates in numbers": found}
 
 
-def anonymous(document: Any) -> Any:
+def anonymous(x: Any) -> Any:
     """Return a document whose texts hold no path, and not the name of the host or the user."""
-    folders, names = _folders(), _names()
-
-    def told(x: Any) -> Any:
-        if isinstance(x, dict):
-            return {key: told(value) for key, value in x.items()}
-        if isinstance(x, list | tuple):
-            return [told(value) for value in x]
-        return _without(x, folders, names) if isinstance(x, str) else x
-
-    return told(document)
-
-
-def _without(text: str, folders: list[str], names: list[str]) -> str:
-    for folder in folders:  # a space may be in them
-        text = text.replace(folder, "/path")
-    text = _PATH.sub("<path>", text)
-    for name in names:
-        text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "<name>", text)
-    return text
+    if isinstance(x, dict):
+        return {key: anonymous(value) for key, value in x.items()}
+    if isinstance(x, list | tuple):
+        return [anonymous(value) for value in x]
+    if not isinstance(x, str):
+        return x
+    for folder in _folders():  # a space may be in them
+        x = x.replace(folder, "/path")
+    x = _PATH.sub("<path>", x)
+    for name in _names():
+        x = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "<name>", x)
+    return x
 
 
 def _folders() -> list[str]:
     """Return the folders of the user, of Python and of falcon, longest first."""
-    found = {sys.prefix, sys.base_prefix, tempfile.gettempdir(), str(Path(__file__).parents[3])}
+    found = {sys.prefix, str(Path(__file__).parents[3])}
     with suppress(OSError, RuntimeError):
         found |= {str(Path.home()), str(Path.cwd())}
-    return sorted((x for x in found if len(x) > _LEAST_NAME), key=len, reverse=True)
+    return sorted((x for x in found if len(x) > 1), key=len, reverse=True)
 
 
 def _names() -> list[str]:
@@ -75,4 +66,4 @@ def _names() -> list[str]:
     found = [platform.node(), platform.node().split(".")[0]]
     with suppress(OSError, KeyError, ImportError):
         found.append(getpass.getuser())
-    return [x for x in dict.fromkeys(found) if len(x) >= _LEAST_NAME]
+    return [x for x in found if len(x) >= _LEAST_NAME]

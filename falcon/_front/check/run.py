@@ -1,8 +1,11 @@
-"""`check`: the self-test, and its steps."""
+"""`check`: the self-test, in Python and as ``python -m falcon check``."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from .result import CheckResult
 
@@ -40,10 +43,56 @@ def check(*, speeds: bool = True, tick: Callable[[str], None] | None = None) -> 
     >>> result.ok  # doctest: +SKIP
     True
     """
-    from .steps import Check  # and what only a check needs
+    from .steps import steps  # here, as what only a check needs is imported
 
-    running = Check(speeds=speeds)
-    for name in running.steps():
+    result = CheckResult()
+    for step in steps(speeds=speeds):
         if tick is not None:
-            tick(name)
-    return running.result()
+            tick(step.name)
+        step(result)
+    return result
+
+
+def add_check(commands: Any) -> None:
+    """Declare ``python -m falcon check``; `commands`: what `add_subparsers` returned."""
+    parser = commands.add_parser(
+        "check", help="test this installation on this machine",
+        description="Test every kernel, thread counts, every backend, NaN and Inf, batches and a "
+        "large product; compare with NumPy. Takes a minute or two; the exit status is 1 if a "
+        "product is wrong.",
+    )  # fmt: skip
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write what a bug report "
+                        "needs, without paths, host and user names (JSON)")  # fmt: skip
+    parser.add_argument("--no-speeds", action="store_true", help="do not compare with NumPy")
+    parser.set_defaults(run=_run)
+
+
+def _run(options: Any) -> int:
+    """Run the check and print the tables; return 1 if a product is wrong."""
+    from json import dumps
+
+    from tqdm import tqdm
+
+    from .steps import steps
+
+    output: Path | None = options.output
+    if output is not None and not output.parent.is_dir():
+        raise ValueError(f"{output}: its folder does not exist")
+    result, todo = CheckResult(), steps(speeds=not options.no_speeds)
+    with tqdm(todo, unit="step", leave=False, disable=not sys.stderr.isatty()) as bar:
+        try:
+            for step in bar:
+                bar.set_description(step.name)
+                step(result)
+        except KeyboardInterrupt:
+            bar.close()
+            print(result)
+            print(f"stopped: {bar.n} of {len(todo)} steps are done", file=sys.stderr)
+            raise
+    if output is not None:
+        output.write_text(dumps(result.to_dict(), indent=1) + "\n", encoding="utf-8")
+    print(result)
+    if not result.ok:
+        record = output or "what -o record.json writes"
+        print(f"please report it, with {record}", file=sys.stderr)
+    return 0 if result.ok else 1
