@@ -28,8 +28,8 @@ WAYS = {
     "accelerated, threads not shared": {"FALCON_SHARE_THREADS": "0"},
 }
 # Situations: how often each is called, relative to the others.
-WEIGHTS = {"tall by transposed": 1, "columns of indices": 1, "least squares": 20, "odd": 20,
-           "strided": 20, "gram": 20, "batch": 10, "falcon.matmul": 20, "strassen": 20}  # fmt: skip
+WEIGHTS = {"tall by transposed": 2, "columns of indices": 2, "least squares": 20, "odd": 20,
+           "strided": 20, "gram": 1, "batch": 5, "falcon.matmul": 20, "strassen": 10}  # fmt: skip
 
 
 def least_squares(x, values):
@@ -51,10 +51,11 @@ def situations(is_falcon):
     tall, small = draw((100_000, 3)), draw((3, 3))
     indices = np.indices((300, 300), dtype=float).reshape(2, -1).T
     radial, pair, four = draw((300 * 300, 4)), draw((2, 2)), draw((4, 2))
-    x, values = draw(1999), draw(1999)
+    x, values = draw(499), draw(499)
     a, b = draw((61, 257)), draw((257, 333))  # falcon's kernels multiply so few rows
-    wide, deep = draw((122, 771)), draw((514, 999)).astype("f4")
-    tables = draw((5, 41, 301)).astype("f4")
+    # NumPy multiplies these in its own loops, slowly, and falcon's kernels from 10^5 operations.
+    wide, deep = draw((62, 195)), draw((130, 261)).astype("f4")
+    tables = draw((5, 41, 61)).astype("f4")
     calls = {
         "tall by transposed": lambda: np.dot(tall, small.T),
         "columns of indices": lambda: indices @ pair + radial @ four,
@@ -62,12 +63,12 @@ def situations(is_falcon):
         "odd": lambda: a @ b,
         "strided": lambda: np.matmul(wide[::2, ::-3], deep[::2, ::3].astype("f8")),
         "gram": lambda: b[:, 1::2] @ b[:, 1::2].T,
-        "batch": lambda: tables @ deep[:301, 2::3],
+        "batch": lambda: tables @ deep[:61, 2::3],
     }
     if is_falcon:
         import falcon
 
-        calls["falcon.matmul"] = lambda: falcon.matmul(wide[::2, ::-3], b.T[::-1].T)
+        calls["falcon.matmul"] = lambda: falcon.matmul(a[:, ::-1], b.T[::-1].T)
         calls["strassen"] = lambda: falcon.matmul(b[:, ::2].T, b[:, 1::3], scheme="strassen")
     return calls
 
