@@ -36,11 +36,18 @@ class Kernel:
         return rounding.rounded_growth(self.operand, scheme, self.isa)
 
     def product(
-        self, a: np.ndarray, b: np.ndarray, result: DType, scheme: Scheme | None, threads: int
+        self,
+        a: np.ndarray,
+        b: np.ndarray,
+        result: DType,
+        scheme: Scheme | None,
+        threads: int,
+        is_blocked: bool = False,
     ) -> np.ndarray:
         """Return ``a @ b``; bfloat16 is passed as the integers of 16 bits that hold it.
 
-        `threads` may be more than the CPUs.
+        `threads` may be more than the CPUs. With `is_blocked`, small products are packed and cut as
+        large ones.
         """
         (M, K), N, is_wide = a.shape, b.shape[1], result is not self.operand.left
         form: Any = complex_scheme(M4, scheme) if self.operand.is_complex else scheme
@@ -52,6 +59,7 @@ class Kernel:
             a_by_columns=a.strides[0] == a.itemsize,
             b_by_rows=b.strides[1] == b.itemsize,
             c_wide=is_wide,
+            is_blocked=is_blocked,
         )
         c = np.empty((M, N), result.numpy if is_wide else a.dtype)
         _core.gemm(layout, a, b, c)

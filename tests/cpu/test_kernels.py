@@ -82,7 +82,7 @@ def test_subnormals_infinities_and_signed_zeros(isa, name):
 @everywhere
 @both
 def test_a_workspace_that_is_too_small_is_refused(isa, name):
-    a, b, c = (np.ones((200, 200), DTYPES[name]) for _ in range(3))
+    a, b, c = (np.ones((300, 300), DTYPES[name]) for _ in range(3))
     need = layout(a, b, c, isa=isa).nbytes
     assert need > 0
     for bad in (Guarded(need - 64).bytes, Guarded(need + 64).bytes[8:-56]):  # small, misaligned

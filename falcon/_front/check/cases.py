@@ -32,7 +32,8 @@ USUAL = 131, 103, 97
 # What is multiplied: only the results of random numbers are rounded.
 WHOLE, RANDOM, NOT_FINITE = "whole numbers", "random numbers", "NaN and Inf"
 # Other forms than ``a @ b`` of matrices by rows.
-BY_COLUMNS, WIDE, BATCH, PACKED = "by columns", "to accumulators", "batch", "B packed"
+BY_COLUMNS, WIDE, BLOCKS = "by columns", "to accumulators", "in blocks, as large products"
+BATCH, PACKED = "batch", "B packed"
 SCHEMES = "classical", "strassen"
 # All numbers of rows and columns that may be left of a tile at the edges of C.
 _EDGES = tuple((33 + x, 65 + 5 * x % 64, 33) for x in range(64))
@@ -78,7 +79,8 @@ class Case:
     def product(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return the product of matrices in NumPy's memory."""
         if self.kernel is not None:
-            return self.kernel.product(a, b, self.result, self._scheme(), self.threads)
+            how = self._scheme(), self.threads, self.form == BLOCKS
+            return self.kernel.product(a, b, self.result, *how)
         left, right, options = self._put(a), self._put(b), self._options()
         if self.form == PACKED:
             found = gemm(left, pack(right, **options))
@@ -123,14 +125,15 @@ def of_kernels(kernels: Iterable[Kernel]) -> Iterator[Case]:
     for x in kernels:
         usual = Case(x.operand, kernel=x)
         for sizes in (*_EDGES, _LONG):
-            yield replace(usual, sizes=sizes)
+            for form in ("", BLOCKS):
+                yield replace(usual, sizes=sizes, form=form)
         yield replace(usual, form=BY_COLUMNS)
         if x.operand.wide and x.operand.pair is None:
             yield replace(usual, form=WIDE)
-        for scheme in SCHEMES:
+        for scheme, form in (("classical", ""), ("classical", BLOCKS), ("strassen", "")):
             # Sums of elements fit the panels where C has the type of the elements.
             if scheme == "classical" or x.operand.result is x.operand.left:
-                yield from _both(replace(usual, scheme=scheme))
+                yield from _both(replace(usual, scheme=scheme, form=form))
 
 
 def of_threads(kernels: Iterable[Kernel], counts: Iterable[int]) -> Iterator[Case]:

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { WORKERS = 16, CLAIM_MICROSECONDS = 10000 };
+enum { WORKERS = 16, CLAIM_MICROSECONDS = 30000 };
 typedef struct {
     fl_claims claims;
     int opened;
@@ -61,7 +61,7 @@ static int batch_case(void) {
     static const ptrdiff_t cases[][2] = {{8, 20000}, {64, 600}, {200, 100}, {256, 8}};
     int failed = 0;
     for (int i = 0; i < 4; i++) {
-        int tries = 5;
+        int tries = 10;
         while (tries && !is_shared(cases[i][0], cases[i][1]))
             tries--;
         if (!tries)
