@@ -70,8 +70,9 @@ void fl_board_work(fl_board *b, uint64_t job, int seat, const _Atomic uint32_t *
             fl_wait(&spins);
             continue;
         }
-        /* towards the end less at a time, so that all threads finish together */
-        const ptrdiff_t fair = grab > 1 ? (units - first) / (2 * atomic_load(&b->threads)) : 1;
+        /* towards the end less at a time, so that all threads finish together: the others' claims are half done */
+        const ptrdiff_t others = atomic_load(&b->threads) - 1;
+        const ptrdiff_t fair = others > 0 ? (units - first) / (2 * others) : grab;
         const ptrdiff_t some = fair < 1 ? 1 : fair < grab ? fair : grab;
         if (!atomic_compare_exchange_strong(&b->next, &next, next + (uint64_t)some))
             continue;
