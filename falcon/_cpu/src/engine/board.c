@@ -72,7 +72,7 @@ void fl_board_work(fl_board *b, uint64_t job, int seat, const _Atomic uint32_t *
         }
         /* towards the end less at a time, so that all threads finish together: the others' claims are half done */
         const ptrdiff_t others = atomic_load(&b->threads) - 1;
-        const ptrdiff_t fair = others > 0 ? (units - first) / (2 * others) : grab;
+        const ptrdiff_t fair = others > 0 ? (units - first) / (2 * others) : units - first;
         const ptrdiff_t some = fair < 1 ? 1 : fair < grab ? fair : grab;
         if (!atomic_compare_exchange_strong(&b->next, &next, next + (uint64_t)some))
             continue;

@@ -57,8 +57,8 @@ void fl_partition(ptrdiff_t pa, ptrdiff_t pb, ptrdiff_t mt, ptrdiff_t nt, int th
  * that come late or lose their CPU for a while, finish together.  What they claim is strips: one panel of the operand
  * that is kept in L1, by as many of the other as the tile is wide, or some panels, so that a strip has LEAST_STRIP
  * multiply-adds, 15 to 30 microseconds, and a tile two for each thread: in strips of one panel a scheme of two levels
- * takes 30 % longer, and two threads have few tiles.  The block that streams would be packed again for every strip if tiles pack it
- * themselves: then strips are cut from it.  The tiles of a triangle are many, and not cut further. */
+ * takes 30 % longer, and two threads have few tiles.  The block that streams would be packed again for every strip if
+ * tiles pack it themselves: then strips are cut from it.  The tiles of a triangle are many, and not cut further. */
 static const double least_strip = 1.5e6;
 
 void fl_cut_strips(fl_pass *p, int threads) {
@@ -68,7 +68,8 @@ void fl_cut_strips(fl_pass *p, int threads) {
     const ptrdiff_t height = fl_div_up(panels, tiles);
     const double macs = (double)p->scheme->R * (double)(p->a.panels * p->kern->mr) *
                         (double)(p->b.panels * p->kern->nr) * (double)p->a.block_k / (double)(p->X * p->Z);
-    const ptrdiff_t pieces = FL_MAX(1, FL_MIN(FL_MIN(height, 2 * threads), (ptrdiff_t)(macs / least_strip))); /* of a tile */
+    const ptrdiff_t pieces =
+        FL_MAX(1, FL_MIN(FL_MIN(height, 2 * threads), (ptrdiff_t)(macs / least_strip))); /* of a tile */
     p->strips = threads < 2 || p->triangle ? tiles : FL_MAX(tiles, fl_div_up(panels, fl_div_up(height, pieces)));
     p->most_strips = FL_MAX(1, height * p->strips / panels);
 }
