@@ -88,7 +88,7 @@ def test_every_thread_of_64_is_offered_work_and_the_last_claims_are_small(scheme
             assert (first[1:] == end[:-1]).all() and first[0] == 0 and (end > first).all()
             assert (seats < threads).all() and (start >= 0).all() and (seconds >= 0).all()
             left = end[-1] - first
-            assert (end - first <= np.maximum(1, left // (2 * threads))).all()
+            assert (end - first <= np.maximum(1, left // (2 * (threads - 1)))).all()
             if is_gemm.all():  # each thread has at least one, in each pass
                 assert len(first) >= 0.9 * threads
 
