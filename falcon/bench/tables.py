@@ -115,7 +115,7 @@ def packing(document: dict[str, Any]) -> list[str]:
         weights = sum(x["K"] * x["N"] * of(x["dtype"]).itemsize for x in cases)
         said.append(
             f"packed weights, {rows}: {1 / mean:.3f} ± {uncertainty / mean:.3f} times as fast as "
-            f"others, with {taken / weights:.2f} times their memory beside them"
+            f"weights that are not, with {taken / weights:.2f} times their memory beside them"
         )
     return said
 

@@ -129,7 +129,7 @@ def test_what_packing_gains(document):
         case["speedups"][records.PACKED] = case["speedups"]["numpy"] | {"median": ratio}
         case["speedups"][records.PACKED] |= {"low": ratio, "high": ratio}
     few, many = tables.packing(document)
-    taken = "times as fast as others, with 2.00 times their memory beside them"
+    taken = "times as fast as weights that are not, with 2.00 times their memory beside them"
     assert few == f"packed weights, 512 rows, float32: 1.250 ± 0.000 {taken}"
     assert many == f"packed weights, 2048 rows, float32: 1.000 ± 0.000 {taken}"
     assert tables.text(document).endswith(f"{few}\n{many}")
