@@ -24,7 +24,7 @@ static ptrdiff_t open_once(void *job, ptrdiff_t *grab) {
 
 static void count(void *job, int seat, ptrdiff_t first, ptrdiff_t end) {
     counted *j = job;
-    const ptrdiff_t fair = (j->units - first) / (2 * MANY);
+    const ptrdiff_t fair = (j->units - first) / (2 * (MANY - 1)); /* see fl_board_work */
     if (seat < 0 || seat >= MANY || end - first > j->grab || end - first > (fair > 1 ? fair : 1))
         atomic_store(&j->wrong, 1);
     for (; first < end; first++)
