@@ -36,13 +36,14 @@ def embed():
     return model, call
 
 
-@pytest.mark.parametrize("scheme", ["auto", "strassen"])
-def test_embeddings_agree(embed, scheme):
+# Six products a layer; "auto" leaves the four of 384 x 384 to NumPy's kernels.
+@pytest.mark.parametrize(("scheme", "least"), [("auto", 6 * 2), ("strassen", 6 * 6)])
+def test_embeddings_agree(embed, scheme, least):
     model, call = embed
     stock = call()
     config = falcon.torch.LinearConfig(scheme=scheme, measure=False, min_m=64)
     report = falcon.torch.convert_(model, config)
-    assert sum(row["packed"] for row in report.rows) >= 6 * 6  # layers with six products each
+    assert sum(row["packed"] for row in report.rows) >= least
     ours = call()
     assert not torch.equal(ours, stock)  # it was falcon
     assert ((ours * stock).sum(1) >= 0.9999).all()
