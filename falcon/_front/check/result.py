@@ -13,13 +13,9 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-from falcon._backends import available_backends
-from falcon._core.dtypes import FLOAT32, FLOAT64
-from falcon._core.options import settings
-from falcon._core.problem import Problem
 from falcon._core.text import format_table
 from falcon._cpu.extension import missing
-from falcon._front.info import show_config
+from falcon._front.info import rates_used, show_config
 from falcon._front.tune import COLUMNS, Tuned
 from falcon.decision.rates import rates
 
@@ -83,14 +79,11 @@ class CheckResult:
     @cached_property
     def machine(self) -> dict[str, Any]:
         """Processor, caches, system, versions, kernels, settings, rates by which plans are made."""
-        about, every = show_config("dict") or {}, available_backends()
+        about = show_config("dict") or {}
         for name, value in about["environment"].items():  # of paths, all: a space may be in one
             about["environment"][name] = "<path>" if "/" in value or "\\" in value else value
-        found: dict[str, Any] = {}
-        for row in (FLOAT32, FLOAT64):
-            problem = Problem.of((2048,) * 3, row, settings())
-            found |= {f"{x.name} {row.name}": asdict(rates(x, problem, every)) for x in every}
-        return {**about, "missing": missing(), "rates in numbers": found}
+        numbers = rates_used(lambda *of: asdict(rates(*of)))
+        return {**about, "missing": missing(), "rates in numbers": numbers}
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it for JSON; no text holds a path, or the name of the host or the user."""
@@ -150,8 +143,8 @@ def anonymous(x: Any) -> Any:
         return [anonymous(value) for value in x]
     if not isinstance(x, str):
         return x
-    folders, names = {sys.prefix, str(Path(__file__).parents[3])}, {platform.node()}
-    names.add(platform.node().split(".")[0])
+    folders = {sys.prefix, str(Path(__file__).parents[3])}
+    names = {platform.node(), platform.node().split(".")[0]}
     with suppress(OSError, RuntimeError):
         folders |= {str(Path.home()), str(Path.cwd())}
     with suppress(OSError, KeyError, ImportError):

@@ -44,13 +44,10 @@ def check(*, speeds: bool = True, tick: Callable[[str], None] | None = None) -> 
     >>> result.ok  # doctest: +SKIP
     True
     """
-    from .steps import steps  # here, as what only a check needs is imported
+    from .steps import run_steps  # here, as what only a check needs is imported
 
     result = CheckResult()
-    for step in steps(speeds=speeds):
-        if tick is not None:
-            tick(step.name)
-        step(result)
+    run_steps(result, speeds, lambda name, _: tick and tick(name))
     return result
 
 
@@ -72,26 +69,28 @@ def _run(options: Any) -> int:
     """Run the check and print the tables; return 1 if a product is wrong."""
     from tqdm import tqdm
 
-    from .steps import steps
+    from .steps import run_steps
 
     output: Path | None = options.output
     if output is not None and not output.parent.is_dir():
         raise ValueError(f"{output}: its folder does not exist")
-    result, todo = CheckResult(), steps(speeds=not options.no_speeds)
-    with tqdm(todo, unit="step", leave=False, disable=not sys.stderr.isatty()) as bar:
+    result = CheckResult()
+    with tqdm(unit="step", leave=False, disable=not sys.stderr.isatty()) as bar:
+
+        def tick(name: str, count: int) -> None:
+            bar.total, bar.n = count, len(result.rows) + len(result.speeds)
+            bar.set_description(name)
+
         try:
-            for step in bar:
-                bar.set_description(step.name)
-                step(result)
+            run_steps(result, not options.no_speeds, tick)
         except KeyboardInterrupt:
             bar.close()
-            done = len(result.rows) + len(result.speeds)
             print(result)
-            print(f"stopped: {done} of {len(todo)} steps are done", file=sys.stderr)
+            print(f"stopped: {bar.n} of {bar.total or 'all'} steps are done", file=sys.stderr)
             raise
-    print(result)
     if output is not None:
         output.write_text(json.dumps(result.to_dict(), indent=1) + "\n", encoding="utf-8")
+    print(result)
     if not result.ok:
         print(f"please report it, with {output or 'what -o record.json writes'}", file=sys.stderr)
     return 0 if result.ok else 1

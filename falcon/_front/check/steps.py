@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from itertools import product
@@ -52,26 +52,18 @@ _LENGTHS, _QUICK = (4096, 3072, 2048, 1536, 1024, 512), 0.25
 _ROUNDS: Any = {"most": 2 * LEAST_PAIRS, "seconds": 5.0, "limit": 8.0}
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A part of the check; `run` adds to its result."""
-
-    name: str
-    run: Callable[[CheckResult], None]
-
-    def __call__(self, result: CheckResult) -> None:
+def run_steps(result: CheckResult, speeds: bool, tick: Callable[[str, int], object]) -> None:
+    """Run all steps; `tick` is called before each, with its name and the number of all."""
+    with config(**_USUAL):
+        todo = [(x[0], partial(run_cases, *x)) for x in _products()]
+        shapes = _compared() if speeds else ()
+        todo += [(f"speed of {x.problem}", partial(_measure, x)) for x in shapes]
+    for name, run in todo:
+        tick(name, len(todo))
         start = time.monotonic()
         with config(**_USUAL):
-            self.run(result)
+            run(result)
         result.seconds += time.monotonic() - start
-
-
-def steps(*, speeds: bool = True) -> list[Step]:
-    """Return all steps."""
-    with config(**_USUAL):
-        found = [Step(x[0], partial(run_cases, *x)) for x in _products()]
-        shapes = _compared() if speeds else ()
-        return [*found, *(Step(f"speed of {x.problem}", partial(_measure, x)) for x in shapes)]
 
 
 def run_cases(name: str, products: Iterable[Case], about: str, result: CheckResult) -> None:
