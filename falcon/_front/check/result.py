@@ -59,6 +59,12 @@ class CheckResult:
         NumPy, beside the predicted ones. Nothing is stored.
     seconds : float
         That the check took.
+
+    Examples
+    --------
+    >>> import falcon
+    >>> falcon.check(speeds=False).ok  # doctest: +SKIP
+    True
     """
 
     rows: list[Row] = field(default_factory=list)
