@@ -223,21 +223,15 @@ def _plan(options: argparse.Namespace) -> int:
     plan = falcon.plan(*operands, _dtype(options), **_gemm_options(options))
     print(plan.explain())
     if options.compare:
-        from falcon._front.tune import compare, rivals
+        from falcon._front.tune import COLUMNS, compare, rivals
         from falcon.bench.tables import INTERVAL
 
         if options.rounds < 1 or options.most < 1:
             raise ValueError("--rounds and --most must be at least 1")
-        rows = [("candidate", "backend", "predicted ms", "measured ms", "error",
-                 "time over the choice's", "")]  # fmt: skip
-        for x in compare(plan, rivals(plan, options.most), options.rounds):
-            option, predicted = x.candidate.method, x.candidate.total
-            rows.append((option.label, option.backend,
-                         f"{predicted * 1e3:.4g}" if predicted else "-", f"{x.seconds * 1e3:.4g}",
-                         f"{predicted / x.seconds - 1:+.1%}" if predicted else "-",
-                         str(x.ratio) if len(rows) > 1 else "1.000", ""))  # fmt: skip
-        print(f"\nmedian of {len(x.record.seconds)} interleaved rounds; time over the choice's: "
-              f"median ratio, pair by pair,\n{INTERVAL}\n")  # fmt: skip
+        found = compare(plan, rivals(plan, options.most), options.rounds)
+        rows = [(*x, "") for x in (COLUMNS, *(y.cells for y in found))]
+        print(f"\nmedian of {len(found[0].record.seconds)} interleaved rounds; time over the "
+              f"choice's: median ratio, pair by pair,\n{INTERVAL}\n")  # fmt: skip
         print(format_table(rows, left=2))
     return 0
 

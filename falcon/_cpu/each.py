@@ -17,10 +17,8 @@ except ImportError:  # `extension.why_unavailable` says so
     _core = None  # type: ignore[assignment]
 
 # One type for each kernel (unsigned integers share those of signed ones), and complex ones.
-_ROWS = {
-    (x.engine, x.is_complex): x
-    for x in reversed((*ENGINE, *PAIRS, *BY_ARITHMETIC.values(), BY_FLOAT[INT64]))
-}
+_KINDS = *ENGINE, *PAIRS, *BY_ARITHMETIC.values(), BY_FLOAT[INT64]
+_ROWS = {(x.engine, x.is_complex): x for x in reversed(_KINDS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,42 +34,26 @@ class Kernel:
         return rounding.rounded_growth(self.operand, scheme, self.isa)
 
     def product(
-        self,
-        a: np.ndarray,
-        b: np.ndarray,
-        result: DType,
-        scheme: Scheme | None,
-        threads: int,
-        is_blocked: bool = False,
+        self, a: np.ndarray, b: np.ndarray, result: DType, scheme: Scheme | None, **how: Any
     ) -> np.ndarray:
         """Return ``a @ b``; bfloat16 is passed as the integers of 16 bits that hold it.
 
-        `threads` may be more than the CPUs. With `is_blocked`, small products are packed and cut as
-        large ones.
+        `how`: `threads`, which may be more than the CPUs; with `is_blocked`, small products are
+        packed and cut as large ones.
         """
         (M, K), N, is_wide = a.shape, b.shape[1], result is not self.operand.left
         form: Any = complex_scheme(M4, scheme) if self.operand.is_complex else scheme
-        layout = _core.plan(
-            *(M, N, K, self.operand.engine),
-            isa=self.isa,
-            scheme=engine_scheme(form),
-            threads=threads,
-            a_by_columns=a.strides[0] == a.itemsize,
-            b_by_rows=b.strides[1] == b.itemsize,
-            c_wide=is_wide,
-            is_blocked=is_blocked,
-        )
+        how |= {"a_by_columns": a.strides[0] == a.itemsize, "c_wide": is_wide}
+        how |= {"b_by_rows": b.strides[1] == b.itemsize, "scheme": engine_scheme(form)}
         c = np.empty((M, N), result.numpy if is_wide else a.dtype)
-        _core.gemm(layout, a, b, c)
+        _core.gemm(_core.plan(M, N, K, self.operand.engine, isa=self.isa, **how), a, b, c)
         return c
 
 
 def kernels() -> list[Kernel]:
     """Return the kernels that run here, best instruction set first; none without the extension."""
-    if _core is None:
-        return []
     found = []
-    for isa in _core.supported_isas():
+    for isa in () if _core is None else _core.supported_isas():
         for row in reversed(_ROWS.values()):
             try:
                 info = _core.kernel_info(row.engine, isa)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,8 @@ from .modular import plan_for as plan_modular
 from .planner import plan_for, predicted, requested
 from .validate import check_numeric
 
+# Titles of tables of `Measured`.
+COLUMNS = "candidate", "backend", "predicted ms", "measured ms", "error", "time over the choice's"
 # Seconds between the sides of a comparison, besides those until a backend's threads sleep.
 _REST = 0.02
 # Shapes for which choices before and after measuring are compared.
@@ -122,6 +124,14 @@ class Measured:
     def seconds(self) -> float:
         """Median of the rounds."""
         return self.record.median
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Its cells of a table below `COLUMNS`."""
+        method, predicted = self.candidate.method, self.candidate.total
+        ms = f"{predicted * 1e3:.4g}" if predicted else "-", f"{self.seconds * 1e3:.4g}"
+        error = f"{predicted / self.seconds - 1:+.1%}" if predicted else "-"
+        return method.label, method.backend, *ms, error, str(self.ratio)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,32 +247,32 @@ def rivals(plan: Plan, most: int) -> list[Candidate]:
     For a scheme by name, the rivals are those that "auto" would compare.
     """
     problem, backends = plan.problem, available_backends()
-    first, others = Candidate(plan.method, plan.seconds), list(plan.candidates[1:])
+    first, others = predicted(plan), list(plan.candidates[1:])
     if plan.options.scheme != "auto":
         auto = plan_for(problem, replace(plan.options, scheme="auto"))
         others = [x for x in auto.candidates if x.method != plan.method]
-        backend = next(x for x in backends if x.name == plan.backend.name)
-        known = rates(backend, problem, backends, plan.method.operand)
-        first = backend.predicted(problem, plan.method, known)
     known = [first.method, *(x.method for x in others)]
     for backend in (x for x in backends if x.why_not(problem) is None):
-        found = backend.candidates(problem, (None,), plan.options.workspace_limit)
-        others += [Candidate(x, ()) for x in found if x not in known]
+        for x in backend.candidates(problem, (None,), plan.options.workspace_limit):
+            if x not in known:
+                able = problem.operand.has_blas  # else nothing is known of NumPy's loops
+                others.append(predicted(plan.instead(x, backend)) if able else Candidate(x, ()))
     allowed = [x for x in others if x.allowed]
     rest = [x for x in allowed[most - 1 :] if x.method.is_classical]
     return [first, *allowed[: most - 1], *rest]
 
 
 def compare(
-    plan: Plan, candidates: Sequence[Candidate], rounds: int, seconds: float = 10.0
+    plan: Plan, candidates: Sequence[Candidate], rounds: int, seconds: float = 10.0, **limits: Any
 ) -> list[Measured]:
     """Measure candidates for a plan's problem, interleaved; ratios are to the first of them.
 
     `rounds`: the least number; more are made for up to `seconds`, until the ratios are known.
+    `limits`: others of `interleave`.
     """
     arrays = operands_of(plan.problem)
     sides = [side_of(plan, x.method, arrays) for x in candidates]
-    first, *others = interleave(sides, rounds, seconds=seconds)
+    first, *others = interleave(sides, rounds, seconds=seconds, **limits)
     return [
         Measured(candidate, record, first.over(record))
         for candidate, record in zip(candidates, (first, *others), strict=True)

@@ -20,9 +20,9 @@ from falcon.__main__ import main
 from falcon._backends import available_backends
 from falcon._core.dtypes import BFLOAT16, FLOAT64, of
 from falcon._cpu.each import kernels
-from falcon._front.check import cases, compare, record, speeds, steps
-from falcon._front.check.cases import RANDOM, WHOLE
-from falcon._front.check.result import CheckResult
+from falcon._front.check import case, steps
+from falcon._front.check.case import RANDOM, WHOLE
+from falcon._front.check.result import CheckResult, anonymous
 
 PACKAGE = Path(falcon.__file__).parent
 HAS_CORE = any(x.name == "cpu" for x in available_backends())
@@ -32,9 +32,9 @@ needs_core = pytest.mark.skipif(not HAS_CORE, reason="needs the compiled extensi
 @pytest.fixture
 def small(monkeypatch):
     """Products that tell nothing of speed."""
-    monkeypatch.setattr(cases, "_LEAST", 250)
-    monkeypatch.setattr(cases, "room", lambda: 2**18)
-    monkeypatch.setattr(speeds, "_SIZES", (64,))
+    monkeypatch.setattr(steps, "_LEAST", 250)
+    monkeypatch.setattr(steps, "room", lambda: 2**18)
+    monkeypatch.setattr(steps, "_LENGTHS", (64,))
     monkeypatch.setattr("time.sleep", lambda seconds: None)
 
 
@@ -50,13 +50,15 @@ def test_this_machine(small, capsys):
     rows = {x.step: x for x in found.rows}
     assert list(rows) == names[:-3]
     expected = {"backend cpu", "backend numpy", "backend gpu", "NaN and Inf", "batches", "packed B"}
-    assert expected | {"large product"} < set(rows)
+    assert expected | {"modulo p", "large product"} < set(rows)
     assert found.products == sum(x.products for x in found.rows) > 100
     assert all(0 <= x.worst < 1 for x in found.rows)
     assert rows["backend numpy"].worst > 0
     assert len(found.speeds) == 3
     for x in found.speeds:
-        assert x.seconds > 0 and x.numpy_seconds > 0 and x.ratio.count >= 1
+        assert ("classical", "numpy") in {y.cells[:2] for y in x.measured}
+        for y in x.measured:
+            assert y.candidate.total > 0 and y.seconds > 0 and y.ratio.count >= 1
     text = str(found)
     assert max(map(len, text.splitlines())) <= 100
     assert f"all {found.products} products are right" in text
@@ -82,6 +84,17 @@ def test_every_kernel_of_every_instruction_set():
     }
 
 
+@needs_core
+def test_steps_run_their_own_kernels(small, monkeypatch):
+    ran, names = {}, []
+    add = lambda x: ran.setdefault(names[-1], set()).add(x.kernel)  # noqa: E731
+    monkeypatch.setattr(case.Case, "run", lambda x: (add(x), 0))
+    falcon.check(speeds=False, tick=names.append)
+    every = {f"kernels {x.isa}": {y for y in kernels() if y.isa == x.isa} for x in kernels()}
+    assert {name: of for name, of in ran.items() if name.startswith("kernels")} == every
+    assert ran["threads"] <= set(kernels()) and ran["batches"] == {None}
+
+
 def test_settings_do_not_matter(small):
     with falcon.config(reproducible=True, max_growth=1.0, check="verify"):
         assert falcon.check(speeds=False).ok
@@ -94,13 +107,13 @@ def test_whole_numbers():
     """What integers hold; of floats so small that no sum is rounded."""
     for name, kind in (("int8", int), ("float32", float), ("uint64", np.uint64)):
         row = of(name)
-        a, b = compare.operands(row, (5, 7, 9), WHOLE)
+        a, b = case.operands(row, (5, 7, 9), WHOLE)
         assert a.shape == (5, 9) and b.shape == (9, 7) and a.dtype == b.dtype == row.numpy
         largest = 4 if name == "float32" else np.iinfo(row.numpy).max * 0.7
         assert max(a.max(), b.max()) >= largest and (a == np.round(a)).all()
         with np.errstate(over="ignore"):
             expected = (a.astype(kind) @ b.astype(kind)).astype(row.numpy)
-        exact = compare.held(compare._multiplied(*(compare.numbers(x, row) for x in (a, b))), row)
+        exact = case.held(case._multiplied(*(case.numbers(x, row) for x in (a, b))), row)
         np.testing.assert_array_equal(exact, expected)
 
 
@@ -108,37 +121,37 @@ def test_bfloat16_by_bits():
     ml_dtypes = pytest.importorskip("ml_dtypes")
     x = np.random.default_rng(0).standard_normal(1000) * 1e3
     x[:4] = 1 + 2**-8, 1 + 3 * 2**-8, np.inf, 0
-    bits = compare.held(x, BFLOAT16)
+    bits = case.held(x, BFLOAT16)
     expected = x.astype(np.float32).astype(ml_dtypes.bfloat16)
     np.testing.assert_array_equal(bits, expected.view(np.uint16))
-    np.testing.assert_array_equal(compare.numbers(bits, BFLOAT16), expected.astype(float))
+    np.testing.assert_array_equal(case.numbers(bits, BFLOAT16), expected.astype(float))
 
 
 def test_products_are_finer_than_float64():
     """The exact product by Python's integers."""
-    a, b = compare.operands(FLOAT64, (6, 5, 300), RANDOM)
+    a, b = case.operands(FLOAT64, (6, 5, 300), RANDOM)
     whole = [np.vectorize(lambda v: int(v * 2.0**80), otypes=[object])(x) for x in (a, b)]
     parts = (np.vectorize(lambda v: int(v * 2.0**160), otypes=[object])(x)
-             for x in compare.product(a, b))  # fmt: skip
+             for x in case.product(a, b))  # fmt: skip
     error = sum(parts) - whole[0] @ whole[1]
     assert np.abs((error / 2**160).astype(float)).max() < 2**-53 * 2**-12
 
 
 def test_what_differs_is_told():
     x, y = np.array([[1.0, np.nan], [np.inf, 3.0]]), np.array([[1.0, np.nan], [np.inf, 4.0]])
-    assert compare.compared(x, x.copy()) == ("", 0.0)
-    what, _ = compare.compared(x, y)
+    assert case.compared(x, x.copy()) == ("", 0.0)
+    what, _ = case.compared(x, y)
     assert what == "1 of 4 entries differ, entry [1, 1]: 3.0, not 4.0"
-    assert compare.compared(x, np.ones((2, 2)))[0].startswith("3 of 4")
-    assert "its shape is (2, 2), not (2, 3)" in compare.compared(x, np.ones((2, 3)))[0]
+    assert case.compared(x, np.ones((2, 2)))[0].startswith("3 of 4")
+    assert "its shape is (2, 2), not (2, 3)" in case.compared(x, np.ones((2, 3)))[0]
     c, exact = np.array([1.0, 2.0]), np.array([1.0, 1.0])
     bound = np.array([1.0, 2.0])
-    assert compare.compared(c, exact, 0.0, bound) == ("", 0.5)
-    what, _ = compare.compared(c, exact, np.array([0.0, -0.5]), bound / 2)
+    assert case.compared(c, exact, 0.0, bound) == ("", 0.5)
+    what, _ = case.compared(c, exact, np.array([0.0, -0.5]), bound / 2)
     assert what.startswith("1 of 2") and "[1]: 2.0, not 1.0, 1.5 times the bound" in what
-    assert "nan times" in compare.compared(np.array([np.nan, 1.0]), exact, 0.0, bound)[0]
+    assert "nan times" in case.compared(np.array([np.nan, 1.0]), exact, 0.0, bound)[0]
     whole = np.array([255, 0], np.uint8)
-    assert "1 of 2" in compare.compared(whole, np.array([254, 0], np.uint8))[0]
+    assert "1 of 2" in case.compared(whole, np.array([254, 0], np.uint8))[0]
 
 
 # --- faults on purpose ----------------------------------------------------------------------
@@ -206,11 +219,12 @@ def test_a_broken_kernel_is_named(small, tmp_path, capsys):
     assert "products are wrong" in out and "record.json" in err
     held = json.loads((tmp_path / "record.json").read_text())
     assert held["ok"] is False
-    wrong = {(x["where"]["kernel"], x["where"]["type"]) for x in held["failures"]}
+    wrong = {(x["kernel"], x["type"]) for x in held["failures"]}
     assert ("generic_f32_ukr_4x8", "float32") in wrong
     assert {x for x, _ in wrong} == {"generic_f32_ukr_4x8"}
+    assert {x["step"] for x in held["failures"]} - {"threads"} == {"kernels generic"}
     # a product that is rounded shows it by its bound
-    assert any("times the bound" in x["what"] for x in held["failures"])
+    assert any("times the bound" in x["wrong"] for x in held["failures"])
 
 
 @needs_core
@@ -219,23 +233,23 @@ def test_bits_that_depend_on_threads(monkeypatch):
 
     product = Kernel.product
 
-    def careless(self, a, b, result, scheme, threads, *how):
-        c = product(self, a, b, result, scheme, threads, *how)
+    def careless(self, *operands, threads, **how):
+        c = product(self, *operands, threads=threads, **how)
         if threads == 2:
             c[5, 6] = np.nextafter(c[5, 6], 9)
         return c
 
     monkeypatch.setattr(Kernel, "product", careless)
     result = CheckResult()
-    steps.run_cases("threads", cases.of_threads(kernels(), (1, 2, 5)), "", result)
-    assert {x.where["threads"] for x in result.failures} == {"2 threads"}
+    steps.run_cases("threads", steps.of_threads(kernels(), (1, 2, 5)), "", result)
+    assert {x["threads"] for x in result.failures} == {"2 threads"}
     assert (result.rows[0].products, result.rows[0].failed) == (12, 4)
-    assert "1 of" in result.failures[0].what and "[5, 6]" in result.failures[0].what
+    assert "1 of" in result.failures[0]["wrong"] and "[5, 6]" in result.failures[0]["wrong"]
 
 
 @pytest.mark.parametrize("fault", ["entry", "nan", "raises"])
 def test_calls_that_are_wrong(small, monkeypatch, fault):
-    gemm = cases.gemm
+    gemm = case.gemm
 
     def wrong(*operands, **options):
         c = gemm(*operands, **options)
@@ -246,44 +260,62 @@ def test_calls_that_are_wrong(small, monkeypatch, fault):
             c[2, 2] *= 1 if fault == "nan" else 1 + 1e-12
         return c
 
-    monkeypatch.setattr(cases, "gemm", wrong)
+    monkeypatch.setattr(case, "gemm", wrong)
     found = falcon.check(speeds=False)
     assert not found.ok
-    steps = {x.step for x in found.failures}
-    assert {x.where["backend"] for x in found.failures} == {"backend numpy"}, str(found)
+    steps = {x["step"] for x in found.failures}
+    assert {x["backend"] for x in found.failures} == {"backend numpy"}, str(found)
     assert "NaN and Inf" in steps
     assert ("backend numpy" in steps) is (fault != "nan")
-    assert {x.where["type"] for x in found.failures} == {"float64"}
+    assert {x["type"] for x in found.failures} == {"float64"}
     if fault == "raises":
-        assert found.failures[0].what == "raised RuntimeError: no such luck"
+        assert found.failures[0]["wrong"] == "raised RuntimeError: no such luck"
     assert "WRONG:" in str(found) and "FAILED" in repr(found)
 
 
 def test_a_large_product_that_is_wrong_in_a_row_that_is_not_compared(small, monkeypatch):
-    gemm = cases.gemm
+    gemm = case.gemm
 
     def wrong(*operands, **options):
         c = gemm(*operands, **options)
         c[7, 3] += 1  # every third row and column is compared
         return c
 
-    monkeypatch.setattr(cases, "gemm", wrong)
+    monkeypatch.setattr(case, "gemm", wrong)
+    monkeypatch.setattr(steps, "_LEAST", 519)
     result = CheckResult()
-    steps.run_cases("large product", cases.large((519, 497, 125)), "", result)
+    steps.run_cases("large product", steps.large()[0], "", result)
     assert len(result.failures) == 2 and result.rows[0].worst < 1
-    assert result.failures[0].what.startswith("Freivalds' test: wrong: ")
-    assert "c[7]" in result.failures[0].what
+    assert result.failures[0]["wrong"].startswith("Freivalds' test: wrong: ")
+    assert "c[7]" in result.failures[0]["wrong"]
+
+
+@pytest.mark.parametrize("modulus", steps.MODULI)
+def test_products_modulo_p_that_are_wrong(monkeypatch, modulus):
+    gemm = case.gemm
+
+    def wrong(*operands, **options):
+        c = gemm(*operands, **options)
+        c[3, 4] = (c[3, 4] + 1) % options["modulus"]
+        return c
+
+    products = list(steps.whole_calls(["numpy"], (of("int64"),), modulus=modulus))
+    assert all(x.run() == ("", 0.0) for x in products)
+    monkeypatch.setattr(case, "gemm", wrong)
+    for x in products:
+        assert x.run()[0].startswith("1 of 13493 entries differ, entry [3, 4]: ")
+        assert x.where()["modulus"] == f"modulo {modulus}"
 
 
 def test_a_step_without_memory_is_left_out(small, monkeypatch):
-    gemm = cases.gemm
+    gemm = case.gemm
 
     def full(a, b, **options):
         if len(a) > 200:
             raise MemoryError
         return gemm(a, b, **options)
 
-    monkeypatch.setattr(cases, "gemm", full)
+    monkeypatch.setattr(case, "gemm", full)
     found = falcon.check(speeds=False)
     (row,) = [x for x in found.rows if x.step == "large product"]
     assert (row.state, row.about) == ("-", "not enough memory")
@@ -322,14 +354,15 @@ def test_the_record_names_no_path_host_or_user(small, tmp_path, monkeypatch, cap
     assert held["machine"]["falcon"] == falcon.__version__
     assert held["machine"]["libraries"]["numpy"] == np.__version__
     assert held["machine"]["rates in numbers"]["numpy float64"]["multiply"] > 0
-    assert len(held["speeds"]) == 3 and held["speeds"][0]["ratio"]["median"] > 0
+    assert len({x["problem"] for x in held["speeds"]}) == 3
+    assert all(float(x["measured ms"]) > 0 for x in held["speeds"])
     assert [x["step"] for x in held["rows"]][-1] == "large product"
     assert "products are right" in capsys.readouterr().out
 
 
 def test_paths_are_found_in_texts():
     texts = {"a": [f"in {Path.cwd()}/x y.so: no", "/usr/lib/x.so", 3], "b": "M/N 1/2"}
-    assert record.anonymous(texts) == {"a": ["in <path> y.so: no", "<path>", 3], "b": "M/N 1/2"}
+    assert anonymous(texts) == {"a": ["in <path> y.so: no", "<path>", 3], "b": "M/N 1/2"}
 
 
 def test_a_folder_that_does_not_exist_is_told_at_once(tmp_path, capsys):
@@ -343,8 +376,8 @@ def test_ctrl_c_says_what_was_done(tmp_path):
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from falcon.__main__ import main
-from falcon._front.check import cases
-cases.matmul = lambda *operands, **options: os.kill(os.getpid(), signal.SIGINT)
+from falcon._front.check import case
+case.matmul = lambda *operands, **options: os.kill(os.getpid(), signal.SIGINT)
 sys.exit(main(["check", "-o", "record.json"]))
 """
     done = subprocess.run(
@@ -352,7 +385,7 @@ sys.exit(main(["check", "-o", "record.json"]))
         env={**os.environ, "PYTHONPATH": str(PACKAGE.parent)},
     )  # fmt: skip
     assert done.returncode == 130, done.stderr
-    assert re.search(r"stopped: \d+ of \d+ steps are done", done.stderr)
+    assert re.search(r"stopped: [1-9]\d* of \d+ steps are done", done.stderr)
     assert "NaN and Inf" in done.stdout and "packed B" not in done.stdout
     assert not (tmp_path / "record.json").exists()
 
@@ -389,6 +422,6 @@ def test_without_the_compiled_extension(small, monkeypatch):
     found = falcon.check(speeds=False)
     assert found.ok, str(found)
     assert [x.step for x in found.rows][:2] == ["kernels", "backend cpu"]
-    assert all(x.is_skipped and x.about == reason for x in found.rows[:2])
+    assert all(x.state == "-" and x.about == reason for x in found.rows[:2])
     large_row = found.rows[-1]
     assert large_row.products == 2 and found.products > 50

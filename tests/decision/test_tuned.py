@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 import falcon
+from falcon._core.plan import Candidate
 from falcon._core.rates import Rates
 from falcon._core.timing import Record
 from falcon._front import tune as tune_module
-from falcon._front.tune import compare, rivals
+from falcon._front.tune import COLUMNS, Measured, compare, rivals
 from falcon.decision import machine as machine_module
 from falcon.decision.select import digest
 from falcon.decision.store import Choice, Fastest
@@ -170,6 +171,24 @@ def test_rivals_of_a_choice_that_was_not_compared():
     assert found[0].method is made.method
     labels = [(x.method.backend, x.method.label) for x in found]
     assert len(set(labels)) == len(labels) >= 1
+    assert ("numpy", "classical") in labels
+    assert all(x.total > 0 for x in found)  # predicted, though nothing was compared
+    integers = rivals(falcon.plan((300, 128), (128, 300), "int32"), 1)
+    assert [x.total > 0 for x in integers if x.method.backend == "numpy"] in ([], [False])
+
+
+def test_cells_of_a_table():
+    made = falcon.plan((300, 128), (128, 300), "float32")
+    for x in compare(made, rivals(made, 1), 1, seconds=0.0):
+        label, backend, predicted, measured, error, ratio = x.cells
+        assert (label, backend) == (x.candidate.method.label, x.candidate.method.backend)
+        assert float(predicted) == pytest.approx(x.candidate.total * 1e3, rel=1e-3)
+        assert float(measured) == pytest.approx(x.seconds * 1e3, rel=1e-3)
+        over = x.candidate.total / x.seconds - 1
+        assert float(error[:-1]) == pytest.approx(100 * over, abs=0.06)
+        assert ratio == str(x.ratio) and len(x.cells) == len(COLUMNS)
+    unknown = Measured(Candidate(made.method, ()), x.record, x.ratio)
+    assert unknown.cells[2] == unknown.cells[4] == "-"
 
 
 @pytest.mark.parametrize(

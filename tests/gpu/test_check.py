@@ -1,7 +1,7 @@
 """`falcon.check` on a GPU: its steps multiply there too."""
 
-from falcon._front.check import cases, steps
-from falcon._front.check.cases import BATCH, NOT_FINITE, PACKED
+from falcon._front.check import steps
+from falcon._front.check.case import BATCH, NOT_FINITE, PACKED
 from falcon._front.check.result import CheckResult
 
 
@@ -12,15 +12,15 @@ def outcome(products):
 
 
 def test_products_on_the_device(cupy):
-    row, failures = outcome(cases.of_backend("gpu"))
-    assert failures == [] and not row.is_skipped
+    row, failures = outcome(steps.of_backend("gpu"))
+    assert failures == [] and row.state == "ok"
     assert row.about == "4 types" and row.products >= 24
     assert 0 < row.worst < 1
 
 
 def test_values_batches_and_packed_operands(cupy):
     for how in ({"values": NOT_FINITE}, {"form": BATCH}, {"form": PACKED}):
-        products = list(cases.whole_calls(["gpu"], **how))
+        products = list(steps.whole_calls(["gpu"], **how))
         row, failures = outcome(products)
         assert failures == [] and row.products == 4
         assert {str(x.operand) for x in products} == {"float32", "float64"}
@@ -35,6 +35,6 @@ def test_a_fault_on_the_device_is_named(cupy, monkeypatch):
         return host
 
     monkeypatch.setattr(cupy, "asnumpy", careless)
-    _, failures = outcome(cases.whole_calls(["gpu"], values=NOT_FINITE))
-    assert {x.where["backend"] for x in failures} == {"backend gpu"}
-    assert {x.where["type"] for x in failures} == {"float32", "float64"}
+    _, failures = outcome(steps.whole_calls(["gpu"], values=NOT_FINITE))
+    assert {x["backend"] for x in failures} == {"backend gpu"}
+    assert {x["type"] for x in failures} == {"float32", "float64"}

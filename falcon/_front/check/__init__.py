@@ -3,12 +3,9 @@
 ::
 
     run.py       check(), and python -m falcon check: the progress bar, the record file
-    steps.py     its steps, in order
-    cases.py     Case: what multiplies which numbers; the cases of each step
-    compare.py   operands, their product in more precision, and what is wrong with C
-    speeds.py    a comparison with NumPy, and with the predictions
-    result.py    CheckResult: the tables
-    record.py    the machine and the versions, without paths, host and user names
+    steps.py     its steps, in order: which products, and whose speeds are compared
+    case.py      Case: one product, its operands, the exact product, and what is wrong with C
+    result.py    CheckResult: the tables, and the record without paths, host and user names
 """
 
 from .result import CheckResult

@@ -1,18 +1,30 @@
-"""`CheckResult`: what a check found, as tables and as a document."""
+"""`CheckResult`: what a check found, as tables, and as a record without paths and names."""
 
 from __future__ import annotations
 
+import getpass
+import platform
+import re
+import sys
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
 from falcon._core.text import format_table
-from falcon._core.timing import Estimate
+from falcon._cpu.extension import missing
+from falcon._front.info import rates_used, show_config
+from falcon._front.tune import COLUMNS, Tuned
+from falcon.decision.rates import rates
 
 # Kernels (or backends) and types whose failures the tables show; `to_dict` has all.
 _SHOWN = 12
 _ABOUT = 42  # columns of what is said of a step: tables have 100 in all
+# Absolute paths of POSIX and of Windows; neither "1/16" nor "x/y".
+_PATH = re.compile(r"(?<![\w./])(?:~|[A-Za-z]:)?(?:[/\\][^\s/\\:;,'\"()<>|]+)+[/\\]?")
+_LEAST_NAME = 3  # shorter names would be parts of other words
 
 
 @dataclass(slots=True)
@@ -21,7 +33,6 @@ class Row:
 
     step: str
     about: str  # what was multiplied, or why nothing was
-    is_skipped: bool = False
     products: int = 0
     failed: int = 0  # products that are wrong
     worst: float = 0.0  # the largest error of products that are rounded, over its bound
@@ -30,35 +41,7 @@ class Row:
     @property
     def state(self) -> str:
         """One word: "ok", "FAILED", or "-" for what cannot be tested here."""
-        return "FAILED" if self.failed else "-" if self.is_skipped else "ok"
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A product that is wrong, or that raised."""
-
-    step: str
-    where: dict[str, str]  # the kernel with its instruction set, or the backend; type, sizes, ...
-    what: str  # how far the product is off, or the error
-
-    def __str__(self) -> str:
-        return f"{self.step}: {', '.join(self.where.values())}\n    {self.what}"
-
-
-@dataclass(frozen=True, slots=True)
-class Speed:
-    """One product's times by falcon and by NumPy."""
-
-    sizes: tuple[int, int, int]  # M, N, K
-    dtype: str
-    label: str  # the scheme and the backend that falcon ran
-    # Medians of the times; falcon's speed over NumPy's, pair by pair.
-    seconds: float
-    numpy_seconds: float
-    ratio: Estimate
-    # Seconds by the cost model; 0 where it says nothing.
-    predicted: float
-    numpy_predicted: float
+        return "FAILED" if self.failed else "ok" if self.products else "-"
 
 
 @dataclass(repr=False)
@@ -69,10 +52,11 @@ class CheckResult:
     ----------
     rows : list of Row
         One per step: what it multiplied, how many products, the largest error over its bound.
-    failures : list of Failure
-        Products that are wrong: which kernel or backend, type, sizes, and how far off.
-    speeds : list of Speed
-        Times of falcon and of NumPy, and the predicted ones.
+    failures : list of dict
+        Products that are wrong: step, kernel or backend, type, sizes, ..., and how far off.
+    speeds : list of Tuned
+        As of `falcon.tune`: times of falcon's choice and of the classical algorithms of falcon and
+        NumPy, beside the predicted ones. Nothing is stored.
     seconds : float
         That the check took.
 
@@ -84,8 +68,8 @@ class CheckResult:
     """
 
     rows: list[Row] = field(default_factory=list)
-    failures: list[Failure] = field(default_factory=list)
-    speeds: list[Speed] = field(default_factory=list)
+    failures: list[dict[str, str]] = field(default_factory=list)
+    speeds: list[Tuned] = field(default_factory=list)
     seconds: float = 0.0
 
     @property
@@ -100,74 +84,80 @@ class CheckResult:
 
     @cached_property
     def machine(self) -> dict[str, Any]:
-        """Processor, caches, system, versions, kernels, rates, settings."""
-        from .record import machine
-
-        return machine()
+        """Processor, caches, system, versions, kernels, settings, rates by which plans are made."""
+        about = show_config("dict") or {}
+        for name, value in about["environment"].items():  # of paths, all: a space may be in one
+            about["environment"][name] = "<path>" if "/" in value or "\\" in value else value
+        numbers = rates_used(lambda *of: asdict(rates(*of)))
+        return {**about, "missing": missing(), "rates in numbers": numbers}
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it for JSON; no text holds a path, or the name of the host or the user."""
-        from .record import anonymous
-
-        return anonymous({"ok": self.ok, "machine": self.machine, **asdict(self)})
-
-    def __repr__(self) -> str:
-        return f"<CheckResult {'ok' if self.ok else 'FAILED'}: {self._verdict()}>"
+        speeds = [
+            {"problem": str(x.problem), **dict(zip(COLUMNS, y.cells, strict=True))}
+            for x in self.speeds
+            for y in x.measured
+        ]
+        found = {"failures": self.failures, "speeds": speeds, "seconds": self.seconds}
+        about = {"ok": self.ok, "machine": self.machine, "rows": [asdict(x) for x in self.rows]}
+        return anonymous(about | found)
 
     def __str__(self) -> str:
-        parts = [_head(self.machine), _steps(self.rows)]
+        machine, cpus = self.machine, self.machine["CPUs usable"]
+        blas = machine["numpy kernels"].get("BLAS", "no BLAS")
+        head = (
+            f"falcon {machine['falcon']} on {machine['CPU'] or 'an unknown CPU'}, "
+            f"{cpus} CPU{'s' if cpus > 1 else ''}\n"
+            f"Python {machine['Python']}, NumPy {machine['libraries']['numpy']}, {blas}"
+        )
+        rows = [("", "products", "error/bound", "s", "", "")]
+        for x in self.rows:
+            said, *more_said = wrap(x.about, _ABOUT)
+            worst, products = f"{x.worst:.2g}" if x.worst else "-", str(x.products or "-")
+            rows.append((x.step, products, worst, f"{x.seconds:.1f}", x.state, said))
+            rows += [("", "", "", "", "", more) for more in more_said]
+        parts = [head, format_table(rows)]
         if self.failures:
-            parts.append(_wrong(self.failures))
+            first: dict[tuple, str] = {}  # of each kernel (or backend) and type
+            for y in self.failures:
+                step, *where, wrong = y.values()
+                key = step, *map(y.get, ("kernel", "backend", "type"))
+                first.setdefault(key, f"{step}: {', '.join(where)}\n    {wrong}")
+            shown = list(first.values())[:_SHOWN]
+            more = len(self.failures) - len(shown)
+            shown += [f"... and {more} products more"] if more else []
+            parts.append("\n".join(["WRONG:", *shown]))
+        for tuned in self.speeds:
+            titles = str(tuned.problem), *COLUMNS[1:]
+            table = titles, *(y.cells for y in tuned.measured)
+            parts.append(format_table([(*cells, "") for cells in table], left=2))
         if self.speeds:
-            parts.append(_speeds(self.speeds))
-        return "\n\n".join([*parts, self._verdict()])
-
-    def _verdict(self) -> str:
-        which = f"all {self.products} products are right"
+            parts.append("*: not known to 2 %, as on a busy machine")
+        verdict = f"all {self.products} products are right"
         if not self.ok:
-            which = f"{len(self.failures)} of {self.products} products are wrong"
-        return f"{which} ({self.seconds:.0f} s)"
+            verdict = f"{len(self.failures)} of {self.products} products are wrong"
+        return "\n\n".join([*parts, f"{verdict} ({self.seconds:.0f} s)"])
+
+    __repr__ = __str__
 
 
-def _head(machine: dict[str, Any]) -> str:
-    cpus = machine["CPUs usable"]
-    blas = machine["numpy kernels"].get("BLAS", "no BLAS")
-    return (
-        f"falcon {machine['falcon']} on {machine['CPU'] or 'an unknown CPU'}, "
-        f"{cpus} CPU{'s' if cpus > 1 else ''}\n"
-        f"Python {machine['Python']}, NumPy {machine['libraries']['numpy']}, {blas}"
-    )
-
-
-def _steps(rows: list[Row]) -> str:
-    cells = [("", "products", "error/bound", "s", "", "")]
-    for x in rows:
-        worst, products = f"{x.worst:.2g}" if x.worst else "-", str(x.products or "-")
-        first, *others = wrap(x.about, _ABOUT)
-        cells.append((x.step, products, worst, f"{x.seconds:.1f}", x.state, first))
-        cells += [("", "", "", "", "", more) for more in others]
-    return format_table(cells)
-
-
-def _wrong(failures: list[Failure]) -> str:
-    """Return the first failure of each kernel (or backend) and type."""
-    first: dict[tuple, Failure] = {}
-    for x in failures:
-        key = x.step, *(x.where.get(name) for name in ("kernel", "backend", "type"))
-        first.setdefault(key, x)
-    shown = [str(x) for x in first.values()][:_SHOWN]
-    more = len(failures) - len(shown)
-    return "\n".join(["WRONG:", *shown, *([f"... and {more} products more"] if more else [])])
-
-
-def _speeds(speeds: list[Speed]) -> str:
-    names = "M x N x K", "type", "falcon ms", "NumPy ms", "speed-up", "predicted/measured"
-    rows = [(*names, "falcon ran")]
-    for x in speeds:
-        sizes = " x ".join(map(str, x.sizes))
-        pairs = (x.predicted, x.seconds), (x.numpy_predicted, x.numpy_seconds)
-        known = [f"{guess / found:.2f}" if guess else "-" for guess, found in pairs]
-        rows.append((sizes, x.dtype, f"{x.seconds * 1e3:.4g}", f"{x.numpy_seconds * 1e3:.4g}",
-                     str(x.ratio), ", ".join(known), x.label))  # fmt: skip
-    note = "predicted/measured: of falcon, of NumPy. *: not known to 2 %, as on a busy machine"
-    return f"{format_table(rows, left=2)}\n{note}"
+def anonymous(x: Any) -> Any:
+    """Return a document whose texts hold no path, and not the name of the host or the user."""
+    if isinstance(x, dict):
+        return {key: anonymous(value) for key, value in x.items()}
+    if isinstance(x, list | tuple):
+        return [anonymous(value) for value in x]
+    if not isinstance(x, str):
+        return x
+    folders = {sys.prefix, str(Path(__file__).parents[3])}
+    names = {platform.node(), platform.node().split(".")[0]}
+    with suppress(OSError, RuntimeError):
+        folders |= {str(Path.home()), str(Path.cwd())}
+    with suppress(OSError, KeyError, ImportError):
+        names.add(getpass.getuser())
+    for folder in sorted((x for x in folders if len(x) > 1), key=len, reverse=True):
+        x = x.replace(folder, "/path")  # a space may be in it
+    x = _PATH.sub("<path>", x)
+    for name in sorted((x for x in names if len(x) >= _LEAST_NAME), key=len, reverse=True):
+        x = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "<name>", x)
+    return x

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -32,9 +33,9 @@ def check(*, speeds: bool = True, tick: Callable[[str], None] | None = None) -> 
     algorithm and by Strassen's: whole numbers, whose products must be right in every bit, and
     random ones, against more precision and the promised bound. With 1, 2, all and more threads than
     CPUs the bits are the same. Then whole calls on each backend that runs here (a GPU's too), NaN
-    and Inf, batches, a packed B, and a product larger than the caches, as far as the memory allows
-    it. Times are shown and never judged. Settings (`falcon.config`) do not matter, except
-    `threads`; nor do stored choices change.
+    and Inf, batches, a packed B, products modulo p, and one larger than the caches, as far as
+    memory allows it. Times are shown and never judged. Settings (`falcon.config`) do not matter,
+    except `threads`; nor do stored choices change.
 
     Examples
     --------
@@ -43,13 +44,10 @@ def check(*, speeds: bool = True, tick: Callable[[str], None] | None = None) -> 
     >>> result.ok  # doctest: +SKIP
     True
     """
-    from .steps import steps  # here, as what only a check needs is imported
+    from .steps import run_steps  # here, as what only a check needs is imported
 
     result = CheckResult()
-    for step in steps(speeds=speeds):
-        if tick is not None:
-            tick(step.name)
-        step(result)
+    run_steps(result, speeds, lambda name, _: tick and tick(name))
     return result
 
 
@@ -57,9 +55,9 @@ def add_check(commands: Any) -> None:
     """Declare ``python -m falcon check``; `commands`: what `add_subparsers` returned."""
     parser = commands.add_parser(
         "check", help="test this installation on this machine",
-        description="Test every kernel, thread counts, every backend, NaN and Inf, batches and a "
-        "large product; compare with NumPy. Takes a minute or two; the exit status is 1 if a "
-        "product is wrong.",
+        description="Test every kernel, thread counts, every backend, NaN and Inf, batches, packed "
+        "operands, residues, a large product; compare with NumPy. Takes a minute or two; the exit "
+        "status is 1 if a product is wrong.",
     )  # fmt: skip
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write what a bug report "
                         "needs, without paths, host and user names (JSON)")  # fmt: skip
@@ -69,30 +67,30 @@ def add_check(commands: Any) -> None:
 
 def _run(options: Any) -> int:
     """Run the check and print the tables; return 1 if a product is wrong."""
-    from json import dumps
-
     from tqdm import tqdm
 
-    from .steps import steps
+    from .steps import run_steps
 
     output: Path | None = options.output
     if output is not None and not output.parent.is_dir():
         raise ValueError(f"{output}: its folder does not exist")
-    result, todo = CheckResult(), steps(speeds=not options.no_speeds)
-    with tqdm(todo, unit="step", leave=False, disable=not sys.stderr.isatty()) as bar:
+    result = CheckResult()
+    with tqdm(unit="step", leave=False, disable=not sys.stderr.isatty()) as bar:
+
+        def tick(name: str, count: int) -> None:
+            bar.total, bar.n = count, len(result.rows) + len(result.speeds)
+            bar.set_description(name)
+
         try:
-            for step in bar:
-                bar.set_description(step.name)
-                step(result)
+            run_steps(result, not options.no_speeds, tick)
         except KeyboardInterrupt:
             bar.close()
             print(result)
-            print(f"stopped: {bar.n} of {len(todo)} steps are done", file=sys.stderr)
+            print(f"stopped: {bar.n} of {bar.total or 'all'} steps are done", file=sys.stderr)
             raise
     if output is not None:
-        output.write_text(dumps(result.to_dict(), indent=1) + "\n", encoding="utf-8")
+        output.write_text(json.dumps(result.to_dict(), indent=1) + "\n", encoding="utf-8")
     print(result)
     if not result.ok:
-        record = output or "what -o record.json writes"
-        print(f"please report it, with {record}", file=sys.stderr)
+        print(f"please report it, with {output or 'what -o record.json writes'}", file=sys.stderr)
     return 0 if result.ok else 1
