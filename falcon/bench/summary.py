@@ -30,7 +30,8 @@ def covers(document: dict[str, Any]) -> bool:
 def format_summary(cases: list[dict[str, Any]]) -> str:
     """Return the table: a row per product, and means of those with as many rows."""
     dtypes = list(dict.fromkeys(x["dtype"] for x in cases))
-    rows = [("", "", "falcon", "NumPy", "falcon", "packed", "error", ""),
+    rows: list[tuple[str, ...]] = [
+            ("", "", "falcon", "NumPy", "falcon", "packed", "error", ""),
             (", ".join(dtypes), "MxNxK", "GFLOP/s", "GFLOP/s", "/ NumPy", "/ NumPy", "/ NumPy's",
              "chosen")]  # fmt: skip
     failed = []
