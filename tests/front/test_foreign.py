@@ -433,7 +433,8 @@ def test_what_of_pandas_is_reached():
     reached = {
         "@": (lambda: x.T @ x, 1), "dot": (lambda: x.dot(x.T), 1), "cov": (x.cov, 1),
         "groupby": (x.groupby(np.arange(400) % 2).cov, 2), "corr": (x.corr, 0),
-        "corrcoef": (lambda: np.corrcoef(x.T), 1), "holed": (holed.cov, 0), "corrwith": (lambda: x.corrwith(x + 1), 0),
+        "corrcoef": (lambda: np.corrcoef(x.T), 1), "holed": (holed.cov, 0),
+        "corrwith": (lambda: x.corrwith(x + 1), 0),
         "nullable": (lambda: x.astype("Float64") @ x.T.astype("Float64"), 0),
     }  # fmt: skip
     for name, (call, products) in reached.items():
