@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from itertools import count
 from math import inf
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from tqdm import tqdm
@@ -74,8 +75,7 @@ class Run:
         largest, pace = 0.0, 0.0  # operations of the largest case, and seconds of a round for each
         if not left:
             return True
-        has_screen = sys.stderr.isatty()
-        bar = tqdm(total=len(left), unit="case", leave=False, disable=not has_screen)
+        bar = tqdm(total=len(left), unit="case", leave=False, disable=not sys.stderr.isatty())
         try:
             with bar, self.what.session(self.document, bar.set_description):
                 for at, case in enumerate(left):
@@ -88,8 +88,6 @@ class Run:
                         limit = (end - begun) / (len(left) - at)
                     elif at and begun > end:
                         return False
-                    if not has_screen and len(left) > 1:
-                        print(f"{at + 1} of {len(left)}: {case.key}", file=sys.stderr, flush=True)
                     try:
                         entry = self._case(case, begun + limit, bar.set_description)
                         self.document["cases"].append(entry)
@@ -204,10 +202,8 @@ def _show(document: dict[str, Any], options: argparse.Namespace, said: Sequence[
     else:
         print(tables.text(document))
     sys.stdout.flush()
-    for doubt in tables.doubts(document):
-        print(f"warning: {doubt.text}", file=sys.stderr)
-    for line in said:
-        print(line, file=sys.stderr)
+    for line in [*(f"warning: {x.text}" for x in tables.doubts(document)), *said]:
+        print(fill(line, 100, break_on_hyphens=False), file=sys.stderr)
     sys.stderr.flush()
     if covered:
         print(f"\n{summary.answer(document)}")

@@ -47,8 +47,8 @@ def test_without_a_file_cases_share_the_time(monkeypatch):
 
 
 @pytest.mark.parametrize(("slow", "left_out"), [(1.0, 0), (2.5, 1)])
-def test_a_case_that_would_take_too_long_is_left_out(monkeypatch, capsys, slow, left_out):
-    """On a machine that is slower than expected a run keeps to its time, and says so."""
+def test_a_case_that_would_take_too_long_is_left_out(monkeypatch, slow, left_out):
+    """On a machine that is slower than expected a run keeps to its time."""
     times = [slow]
     worker = pretend(monkeypatch, falcon=times, falcon_classical=times, numpy=times)
     kept = Run(None, comparison(sizes=(8, 16, 9)))
@@ -56,7 +56,6 @@ def test_a_case_that_would_take_too_long_is_left_out(monkeypatch, capsys, slow, 
     assert kept.left_out == left_out
     assert [x["M"] for x in kept.document["cases"]] == [8, *[16][left_out:], 9]
     assert worker.clock.now < 100
-    assert "3 of 3: squares 9x9x9 float32" in capsys.readouterr().err
 
 
 def test_a_run_goes_on_where_it_stopped(monkeypatch, tmp_path):
