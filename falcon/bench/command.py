@@ -33,7 +33,7 @@ class _Kind(NamedTuple):
         try:
             return getattr(import_module(f"{__package__}.{self.module}"), self.comparison)
         except ImportError as error:
-            how = f"pip install 'falcon-gemm[{self.extra}]'"
+            how = f"pip install -e '.[{self.extra}]' in a clone"
             raise ValueError(f"{self.flag} needs {how} ({error})") from None
 
 
