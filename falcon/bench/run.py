@@ -181,7 +181,7 @@ def run(what: Comparison, options: argparse.Namespace) -> int:
     if kept.left_out:
         said.append(f"{kept.left_out} are left out")
     if said:
-        said = [f"{budget:g} s were up (--time-budget): {'; '.join(said)}"]
+        said = [f"to end in {budget:g} s (--time-budget): {'; '.join(said)}"]
     if not complete:
         how = "the same command resumes it" if output else "with -o FILE it could resume"
         said.append(f"the run is not complete; {how}")
