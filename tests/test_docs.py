@@ -16,8 +16,9 @@ DOCS = ROOT / "docs"
 # Sizes that only speed needs, as the tests multiply them.
 SMALLER = {"8192": "300", "5000": "520", "4096": "520", "3584": "256", "18944": "300",
            "4608": "320", "2048": "256"}  # fmt: skip
-# Run with a stand-in for CuPy in tests/gpu; several worker processes.
-ELSEWHERE = {"gpu.md", "dask.md"}
+SMALLER_CHUNKS = {"20000": "500", "8000": "200", "4000": "100", "3000": "75", "1000": "25"}
+# Run with a stand-in for CuPy in tests/gpu.
+ELSEWHERE = {"gpu.md"}
 PAGES = [
     page
     for page in sorted(DOCS.rglob("*.md"))
@@ -38,11 +39,15 @@ EXTRAS = [
 
 
 def blocks(page, language="python"):
-    return re.findall(rf"```{re.escape(language)}\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    found = re.findall(
+        rf"^( *)```{re.escape(language)}\n(.*?)```", page.read_text("utf-8"), re.M | re.S
+    )
+    return [re.sub(rf"^{margin}", "", code, flags=re.M) for margin, code in found]
 
 
-def smaller(code):
-    return re.sub(r"\b\d+\b", lambda found: SMALLER.get(found[0], found[0]), code)
+def smaller(code, page):
+    sizes = SMALLER_CHUNKS if page.name == "dask.md" else SMALLER
+    return re.sub(r"\b\d+\b", lambda found: sizes.get(found[0], found[0]), code)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda x: str(x.relative_to(DOCS)))
@@ -50,12 +55,12 @@ def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch, clean):
     """In turn, as a reader types them."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FALCON_CACHE_DIR", str(tmp_path))
-    for module in ("torch", "scipy", "dask"):
+    for module in ("torch", "scipy", "dask"):  # whose extra has zarr
         if any(re.search(rf"^(import|from) {module}\b", code, re.M) for code in blocks(page)):
             pytest.importorskip(module)
     place = {}
     for code in blocks(page):
-        exec(compile(smaller(code), str(page), "exec"), place)
+        exec(compile(smaller(code, page), str(page), "exec"), place)
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda x: x.stem)

@@ -78,6 +78,13 @@ def test_a_small_run(name, tmp_path):
         assert (tmp_path / "x.png").stat().st_size > 1000
 
 
+def test_the_page_of_zen4_is_that_of_its_record(tmp_path):
+    """Whose table `docs/_ext/tables.py` makes; tests/test_docs.py compares it."""
+    run("as_results", str(ROOT / "studies/records/zen4.json"), "x.json", folder=tmp_path)
+    kept = (ROOT / "docs/benchmarks/zen4/results.json").read_text("utf-8")
+    assert (tmp_path / "x.json").read_text("utf-8") == kept
+
+
 @pytest.mark.parametrize("name", sorted({*NAMES} - {*SMALL, "common"}))
 def test_it_says_what_it_measures(name):
     """Studies that take minutes at their smallest."""

@@ -12,7 +12,17 @@ from falcon._core.options import FIELDS, KEYWORDS, OTHER_VARIABLES
 from falcon.bench import records, tables
 
 REFERENCE = Path(__file__).parents[1] / "reference"
-MACHINES = sorted((Path(__file__).parents[1] / "benchmarks").glob("*/README.md"))
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+MACHINES = sorted(BENCHMARKS.glob("*/README.md"))
+# README's first figures: kinds of machines and the folders of their records, types, products.
+KINDS = {"AMD Zen 4": "zen4", "Intel Xeon (AMX)": "xeon_amx"}
+TYPES = ("float32", "float64")
+FIRST = {
+    "1024^3": (1024,) * 3,
+    "2048^3": (2048,) * 3,
+    "4096^3": (4096,) * 3,
+    "2048 x 4608 x 3584": (2048, 4608, 3584),
+}
 BEGIN, END = "<!-- table: python docs/_ext/tables.py -->\n", "<!-- end of table -->\n"
 
 
@@ -49,10 +59,14 @@ def machine(page: Path) -> str:
     cpu, caches = found["machine"]["cpu"], found["machine"]["caches"]
     sizes = ", ".join(f"{k} {v // 1024} KiB" for k, v in caches.items())
     started = sorted(x["started"][:10] for x in found["sessions"])
-    commits = ", ".join(dict.fromkeys(str(x["falcon"]["commit"])[:10] for x in found["sessions"]))
+    commits = {x["falcon"]["commit"]: None for x in found["sessions"]}  # unknown in some records
+    at = (
+        ", ".join(f"falcon at {x[:10]}" for x in commits if x)
+        or f"falcon {found['sessions'][-1]['falcon']['version']}"
+    )
     lines = [
         f"{cpu}, {found['threads']} threads of {found['machine']['cpus']} CPUs; {sizes}; "
-        f"{started[-1]}, falcon at {commits}.",
+        f"{started[-1]}, {at}.",
         "",
         "| library | version | kernels |",
         "| --- | --- | --- |",
@@ -77,6 +91,27 @@ def machine(page: Path) -> str:
     return "\n".join(lines)
 
 
+def first_figures() -> str:
+    """Return README's table: falcon's speed over NumPy's on each kind of machine, in both types."""
+    found = {
+        title: records.read(BENCHMARKS / name / "results.json") for title, name in KINDS.items()
+    }
+    lines = [f"| falcon / NumPy | {' | '.join(f'{x}, {y}' for x in KINDS for y in TYPES)} |"]
+    lines.append(f"|---|{'---|' * len(KINDS) * len(TYPES)}")
+    for what, sizes in FIRST.items():
+        cells = []
+        for document in found.values():
+            for dtype in TYPES:
+                (ratio,) = [
+                    x["speedups"][records.NUMPY]["median"]
+                    for x in document["cases"]
+                    if (x["M"], x["N"], x["K"]) == sizes and x["dtype"] == dtype
+                ] or [None]
+                cells.append("" if ratio is None else f"{ratio:.2f}")
+        lines.append(f"| {what} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def _ratio(entry: dict | None) -> str:
     return "" if entry is None else f"{entry['median']:.2f}{'' if entry['known'] else '*'}"
 
@@ -91,6 +126,7 @@ def updated(page: Path) -> str:
 PAGES = {
     REFERENCE / "environment.md": environment,
     REFERENCE / "settings.md": settings,
+    Path(__file__).parents[2] / "README.md": first_figures,
     **{page: partial(machine, page) for page in MACHINES},
 }
 

@@ -158,7 +158,8 @@ def interleave(
     `rounds`: least number of rounds.
     `most`: rounds after which it ends even if a ratio is not known; 4 * `rounds` by default.
     `seconds`: time after which it ends even if a ratio is not known.
-    `limit`: time after which it ends even before `rounds`, if there was one round.
+    `limit`: time that it may take even before `rounds`; it makes one round, and no further one that
+    would exceed it.
     `calls`: calls per timing, without warming up; by default those of the fastest side.
     `after_round`: called with the seconds of each side; it may raise to stop.
     """
@@ -168,8 +169,9 @@ def interleave(
     most = most or _MOST_ROUNDS * rounds
     start = time.monotonic()
     calls = calls or max(_warm_up(side) for side in sides)
-    while not (done and time.monotonic() - start > limit) and not _enough(
-        done, rounds, most, time.monotonic() - start, seconds
+    elapsed, last = time.monotonic() - start, 0.0
+    while not (done and elapsed + last > limit) and not _enough(
+        done, rounds, most, elapsed, seconds
     ):
         first = len(done) % len(sides)
         found = {}
@@ -179,6 +181,8 @@ def interleave(
         done.append({side.name: found[side.name] for side in sides})
         if after_round is not None:
             after_round(done[-1])
+        before, elapsed = elapsed, time.monotonic() - start
+        last = elapsed - before
     return _records(done)
 
 

@@ -15,7 +15,9 @@ All are measured, kept and shown in one way; an option of `bench` chooses only w
        |          within --time-budget; stops, resumes, leaves out sides that fail
     records.py    the record file, one JSON document with the schema data/results.schema.json
        |
-    tables.py     its printed table      report.py    its HTML page      figures.py    the pictures
+    tables.py     its printed table, of all sides       summary.py   that of falcon and NumPy, and
+       |                                                             the answer in one line
+    report.py     its HTML page                         figures.py   the pictures
 
 The sides of suite.py::
 

@@ -33,7 +33,7 @@ class _Kind(NamedTuple):
         try:
             return getattr(import_module(f"{__package__}.{self.module}"), self.comparison)
         except ImportError as error:
-            how = f"pip install 'falcon-gemm[{self.extra}]'"
+            how = f"pip install -e '.[{self.extra}]' in a clone"
             raise ValueError(f"{self.flag} needs {how} ({error})") from None
 
 
@@ -77,12 +77,15 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
                         "of a case for rounds beyond --rounds (default 60)")  # fmt: skip
     parser.add_argument("--time-budget", type=float, metavar="S", help="measure for about S "
                         "seconds in all (default: 300 for falcon and NumPy, 170 for --quick), with "
-                        "fewer rounds where they are up; with -o the run stops then (exit status "
-                        "3), and the same command resumes it")  # fmt: skip
+                        "fewer rounds where they are short, and without the cases that would "
+                        "take longer (exit status 3); with -o the run stops then, and the same "
+                        "command resumes it")  # fmt: skip
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="the record file; a run "
                         "that was stopped resumes from FILE.part")  # fmt: skip
     parser.add_argument("--fresh", action="store_true", help="delete FILE and FILE.part first")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("-v", "--details", action="store_true", help="print every side of falcon "
+                        "and NumPy, as other measurements do: times, errors, memory")  # fmt: skip
     layers = parser.add_argument_group("--prefill")
     layers.add_argument("--layers", type=int, default=1, help="decoder layers (default 1)")
     cluster = parser.add_argument_group("with --dask")

@@ -18,7 +18,7 @@ from . import compare
 from .adapters import LIBRARIES
 from .compare import Comparison, Prepared, Say, Side, own_classical
 from .errors import Sample
-from .records import CLASSICAL, FALCON, PACKED, panel_bytes, plan_entry
+from .records import CLASSICAL, FALCON, NUMPY, PACKED, panel_bytes, plan_entry
 from .workloads import Case, operands
 
 
@@ -63,5 +63,5 @@ class BesideNumpy(Comparison):
             packed = falcon.pack(b, rows=shape.M, **self.settings)
             sides.append(ours(PACKED, packed, threads=self.settings["threads"]))
         sides.append(ours(CLASSICAL, b, **own_classical(self.settings, [case.dtype])))
-        sides.append(side("numpy", "numpy", partial(np.matmul, a, b)))
+        sides.append(side(NUMPY, "numpy", partial(np.matmul, a, b)))
         yield Prepared(sides)

@@ -25,6 +25,7 @@ FORMAT = "falcon-bench/3"
 FALCON = "falcon"
 PACKED = "falcon packed"  # with B packed beforehand
 CLASSICAL = "falcon classical"
+NUMPY = "numpy"
 
 
 @cache

@@ -23,7 +23,7 @@ def write(document: dict[str, Any], folder: Path) -> Path:
     try:
         import matplotlib.pyplot as plt
     except ImportError:
-        raise ValueError("matplotlib is missing: pip install 'falcon-gemm[report]'") from None
+        raise ValueError("matplotlib is missing: pip install matplotlib") from None
     from .figures import FIGURES, style
 
     folder.mkdir(parents=True, exist_ok=True)

@@ -6,21 +6,25 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Sequence
 from itertools import count
 from math import inf
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from tqdm import tqdm
 
 from falcon._core.timing import interleave
 
-from . import records, tables
+from . import records, summary, tables
 from .compare import Comparison, Say, SideError
 from .workloads import Case
 
 # Exit status of a run that its time budget ended: not a failure, but not complete either.
 INCOMPLETE = 3
+# What a case takes at least, in rounds: operands and warm-up take about as long as two more.
+_LEAST_ROUNDS = 3
 
 
 class Run:
@@ -33,7 +37,8 @@ class Run:
 
     def __init__(self, path: Path | None, what: Comparison) -> None:
         self.path, self.what = path, what
-        self.cut = 0  # cases that the time budget ended before their least number of rounds
+        # Cases that the time budget ended before their least number of rounds, or left out.
+        self.cut, self.left_out = 0, 0
         machine = what.machine()
         # As JSON stores it, to be compared with that in the file.
         self._identity = json.loads(json.dumps(what.identity(machine)))
@@ -63,22 +68,32 @@ class Run:
         """Measure what is left, at least one case; return whether all of it succeeded.
 
         `seconds`: with a file, no case is begun after them, as the run can be resumed; without one
-        each case has an equal share of those that are left, and at least one round.
+        each case has an equal share of those that are left, and is left out where one round of it
+        is expected to take longer than all that is left.
         """
         left, end, complete = self.left(), time.monotonic() + seconds, True
+        largest, pace = 0.0, 0.0  # operations of the largest case, and seconds of a round for each
         if not left:
             return True
         bar = tqdm(total=len(left), unit="case", leave=False, disable=not sys.stderr.isatty())
         try:
             with bar, self.what.session(self.document, bar.set_description):
                 for at, case in enumerate(left):
-                    limit = inf
+                    begun, limit = time.monotonic(), inf
                     if self.path is None:
-                        limit = (end - time.monotonic()) / (len(left) - at)
-                    elif at and time.monotonic() > end:
+                        if at and begun + _LEAST_ROUNDS * pace * case.shape.flops > end:
+                            self.left_out += 1
+                            complete = False
+                            continue
+                        limit = (end - begun) / (len(left) - at)
+                    elif at and begun > end:
                         return False
                     try:
-                        self.document["cases"].append(self._case(case, limit, bar.set_description))
+                        entry = self._case(case, begun + limit, bar.set_description)
+                        self.document["cases"].append(entry)
+                        if case.shape.flops > largest:
+                            largest = case.shape.flops
+                            pace = sum(x["median"] for x in entry["sides"].values()) / largest
                     except (MemoryError, RuntimeError) as error:  # of a library, or a device
                         print(f"warning: {case.key} failed: {error}", file=sys.stderr, flush=True)
                         complete = False
@@ -92,18 +107,22 @@ class Run:
             self.save()
         return complete
 
-    def _case(self, case: Case, limit: float, say: Say) -> dict[str, Any]:
-        """Measure the sides of a case in turn, without those that fail; return its entry."""
+    def _case(self, case: Case, end: float, say: Say) -> dict[str, Any]:
+        """Measure the sides of a case in turn, without those that fail; return its entry.
+
+        `end`: when it ends, if it had one round.
+        """
         what, round_ = self.what, count(1)
 
         def next_round(_: Any = None) -> None:
             say(f"{case.key}, round {next(round_)}")
 
         with what.sides(case, say) as ready:
-            start, sides, measured = time.monotonic(), ready.sides, None
+            sides, measured = ready.sides, None
             while measured is None:
                 if not sides:
                     raise RuntimeError("; ".join(ready.failed.values()))
+                limit = end - time.monotonic()
                 next_round()
                 try:
                     measured = interleave(
@@ -113,7 +132,7 @@ class Run:
                 except SideError as error:
                     ready.failed[error.side] = str(error)
                     sides = [x for x in sides if x.name != error.side]
-            self.cut += time.monotonic() - start > limit
+            self.cut += len(measured[0].seconds) < what.rounds
             by_name = {x.name: x for x in measured}
             about = {x.name: x.about(by_name[x.name].median) for x in sides}
         sessions = [len(self.document["sessions"]) - 1]
@@ -156,19 +175,36 @@ def run(what: Comparison, options: argparse.Namespace) -> int:
     if output and part and complete:
         output.write_text(json.dumps(kept.document, indent=1) + "\n", encoding="utf-8")
         part.unlink()
-    status = _show(kept.document, options)
+    said = []
     if kept.cut:
-        print(f"{budget:g} s were up (--time-budget): {kept.cut} of {cases} cases have fewer "
-              "rounds, and wider intervals", file=sys.stderr)  # fmt: skip
+        said.append(f"{kept.cut} of {cases} cases have fewer rounds, and wider intervals")
+    if kept.left_out:
+        said.append(f"{kept.left_out} are left out")
+    if said:
+        said = [f"to end in {budget:g} s (--time-budget): {'; '.join(said)}"]
     if not complete:
         how = "the same command resumes it" if output else "with -o FILE it could resume"
-        print(f"the run is not complete; {how}", file=sys.stderr)
-    return status or (0 if complete else INCOMPLETE)
+        said.append(f"the run is not complete; {how}")
+    return _show(kept.document, options, said) or (0 if complete else INCOMPLETE)
 
 
-def _show(document: dict[str, Any], options: argparse.Namespace) -> int:
-    """Print a record file, or its tables, and warnings; return 1 if a result is wrong."""
-    print(json.dumps(document, indent=1) if options.json else tables.text(document))
-    for doubt in tables.doubts(document):
-        print(f"warning: {doubt.text}", file=sys.stderr)
+def _show(document: dict[str, Any], options: argparse.Namespace, said: Sequence[str] = ()) -> int:
+    """Print a record file, or its tables, and warnings; return 1 if a result is wrong.
+
+    `said`: what is to be known of the run. The answer is the last line.
+    """
+    covered = summary.covers(document) and not options.json
+    if options.json:
+        print(json.dumps(document, indent=1))
+    elif covered and not options.details:
+        print(f"{tables.describe_machine(document)}\n")
+        print(summary.format_summary(document["cases"]))
+    else:
+        print(tables.text(document))
+    sys.stdout.flush()
+    for line in [*(f"warning: {x.text}" for x in tables.doubts(document)), *said]:
+        print(fill(line, 100, break_on_hyphens=False), file=sys.stderr)
+    sys.stderr.flush()
+    if covered:
+        print(f"\n{summary.answer(document)}")
     return int(any(not side["correct"] for x in document["cases"] for side in x["sides"].values()))

@@ -56,7 +56,7 @@ def side_names(cases: Iterable[dict[str, Any]]) -> list[str]:
 
 
 # Relative half width of a mean's interval beyond which no side is called the fastest.
-_NO_VERDICT = 0.5
+NO_VERDICT = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Verdict:
     def winner(self) -> str:
         """Return in a few words which side is the fastest."""
         name, (mean, uncertainty) = min(self.means.items(), key=lambda x: x[1][0])
-        if uncertainty > _NO_VERDICT:
+        if uncertainty > NO_VERDICT:
             return "not known: too few pairs or too much noise"
         if abs(mean - 1) <= uncertainty * mean:
             return f"falcon and {name}, equal within the uncertainty"
@@ -120,14 +120,20 @@ def packing(document: dict[str, Any]) -> list[str]:
     return said
 
 
-def text(document: dict[str, Any]) -> str:
-    """Return what `bench` prints of a record file."""
+def describe_machine(document: dict[str, Any]) -> str:
+    """Return in a line the machine of a record file, and NumPy's kernels there."""
     machine = document["machine"]
-    parts = [f"{machine['cpu']}, {document['threads']} threads"]
     if "gpu" in machine:
-        parts = [", ".join(" ".join(x) for x in machine["gpu"].items())]
-    elif "numpy_blas" in machine:
-        parts[0] += f"; numpy {machine['numpy']} with {machine['numpy_blas']}"
+        return ", ".join(" ".join(x) for x in machine["gpu"].items())
+    line = f"{machine['cpu']}, {document['threads']} threads"
+    if "numpy_blas" in machine:
+        line += f"; numpy {machine['numpy']} with {machine['numpy_blas']}"
+    return line
+
+
+def text(document: dict[str, Any]) -> str:
+    """Return all that a record file says."""
+    parts = [describe_machine(document)]
     if document["peers"]:
         parts.append(format_peers(document["peers"]))
     if document["cases"]:

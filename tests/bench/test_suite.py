@@ -37,11 +37,25 @@ def test_a_case_ends_when_its_ratios_are_known(monkeypatch, numpy, seconds):
 
 
 def test_without_a_file_cases_share_the_time(monkeypatch):
-    pretend(monkeypatch, falcon=[1.0], falcon_classical=[1.0], numpy=[1.0])
-    kept = Run(None, comparison())
-    assert kept.measure(20.0)
-    assert [x["rounds"] for x in kept.document["cases"]] == [2, 1]
-    assert kept.cut == 2
+    """The first half of the time allows one more round; with a second one it would be exceeded."""
+    worker = pretend(monkeypatch, falcon=[1.0], falcon_classical=[1.0], numpy=[1.0])
+    kept = Run(None, comparison(sizes=(8, 9)))
+    assert kept.measure(34.0)
+    assert [x["rounds"] for x in kept.document["cases"]] == [3, 3]
+    assert worker.clock.now < 34
+    assert (kept.cut, kept.left_out) == (2, 0)
+
+
+@pytest.mark.parametrize(("slow", "left_out"), [(1.0, 0), (2.5, 1)])
+def test_a_case_that_would_take_too_long_is_left_out(monkeypatch, slow, left_out):
+    """On a machine that is slower than expected a run keeps to its time."""
+    times = [slow]
+    worker = pretend(monkeypatch, falcon=times, falcon_classical=times, numpy=times)
+    kept = Run(None, comparison(sizes=(8, 16, 9)))
+    assert kept.measure(100.0) == (not left_out)
+    assert kept.left_out == left_out
+    assert [x["M"] for x in kept.document["cases"]] == [8, *[16][left_out:], 9]
+    assert worker.clock.now < 100
 
 
 def test_a_run_goes_on_where_it_stopped(monkeypatch, tmp_path):

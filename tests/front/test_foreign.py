@@ -422,3 +422,22 @@ def test_tensors_that_cannot_be_viewed(torch):
     for call in (falcon.gemm, falcon.matmul):
         with pytest.raises(TypeError, match="out is a lazily conjugated or negated tensor"):
             call(conjugate, conjugate, out=torch.zeros(4, 4, dtype=torch.complex64).conj())
+
+
+def test_what_of_pandas_is_reached():
+    """As the table of docs/accelerate.md says."""
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("falcon._cpu._core", reason="needs the compiled extension")
+    x = pandas.DataFrame(RANDOM.standard_normal((400, 300)))
+    holed = x.where(x < 3)
+    reached = {
+        "@": (lambda: x.T @ x, 1), "dot": (lambda: x.dot(x.T), 1), "cov": (x.cov, 1),
+        "groupby": (x.groupby(np.arange(400) % 2).cov, 2), "corr": (x.corr, 0),
+        "corrcoef": (lambda: np.corrcoef(x.T), 1), "holed": (holed.cov, 0),
+        "corrwith": (lambda: x.corrwith(x + 1), 0),
+        "nullable": (lambda: x.astype("Float64") @ x.T.astype("Float64"), 0),
+    }  # fmt: skip
+    for name, (call, products) in reached.items():
+        with falcon.accelerate(quiet=True), falcon.profile() as seen:
+            call()
+        assert sum(row.calls for row in seen.rows()) == products, name

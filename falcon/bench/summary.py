@@ -1,0 +1,113 @@
+"""What `bench` prints of falcon beside NumPy: a table of 100 columns, a row per product.
+
+`tables` prints all sides; ``bench -v`` shows both.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import inf
+from typing import Any
+
+from falcon._core.dtypes import of
+from falcon._core.text import format_table
+from falcon._core.timing import Estimate, Record, geometric_mean
+
+from .records import CLASSICAL, FALCON, NUMPY, PACKED
+from .tables import NO_VERDICT
+
+_WIDTH = 100
+
+
+def covers(document: dict[str, Any]) -> bool:
+    """Whether a record file compares falcon with NumPy alone."""
+    names = {name for x in document["cases"] for name in x["sides"]}
+    return not document["peers"] and {FALCON, NUMPY} <= names <= {
+        FALCON, PACKED, CLASSICAL, NUMPY
+    }  # fmt: skip
+
+
+def format_summary(cases: list[dict[str, Any]]) -> str:
+    """Return the table: a row per product, and means of those with as many rows."""
+    dtypes = list(dict.fromkeys(x["dtype"] for x in cases))
+    rows: list[tuple[str, ...]] = [
+            ("", "", "falcon", "NumPy", "falcon", "packed", "error", ""),
+            (", ".join(dtypes), "MxNxK", "GFLOP/s", "GFLOP/s", "/ NumPy", "/ NumPy", "/ NumPy's",
+             "chosen")]  # fmt: skip
+    failed = []
+    for x in cases:
+        name = x["label"] or x["workload"]
+        if len(dtypes) > 1:
+            name += f" {x['dtype']}"
+        failed += [f"{name}: {side} failed: {why}" for side, why in x["failed"].items()]
+        mine, numpy = (x["sides"].get(side) for side in (FALCON, NUMPY))
+        errors = [y["error"] for y in (mine, numpy) if y]
+        rows.append((
+            name, f"{x['M']}x{x['N']}x{x['K']}",
+            *(f"{y['gflops']:.1f}" if y else "" for y in (mine, numpy)),
+            *map(_mean, (_over_numpy([x], side) for side in (FALCON, PACKED))),
+            f"{errors[0] / errors[1]:.2f}" if len(errors) == 2 and all(errors) else "",
+            mine["plan"]["scheme"] if mine and mine["plan"] else "",
+        ))  # fmt: skip
+    groups = {f"{count} rows": [x for x in cases if x["M"] == count] for count in _rows(cases)}
+    for what, some in {**groups, "all": cases}.items() if len(cases) > 1 else ():
+        means = map(_mean, (_over_numpy(some, side) for side in (FALCON, PACKED)))
+        rows.append(("mean", what, "", "", *means, "", ""))
+    used = [i for i in range(len(rows[0])) if i == 1 or any(y[i] for y in rows[2:])]
+    lines = format_table([[y[i] for i in used] for y in rows], left=2).splitlines()
+    lines = [x if len(x) <= _WIDTH else f"{x[: _WIDTH - 3].rstrip()}..." for x in lines]
+    note = (
+        "GFLOP/s: 2MNK / time. / NumPy: median ratio of speeds, pair by pair, and half the width\n"
+        "of its 95 % interval; *: not known to 2 %"
+    )
+    return "\n".join([*lines, *failed, note])
+
+
+def answer(document: dict[str, Any]) -> str:
+    """Return, in one line, how fast falcon is on this machine; before it one of packed weights."""
+    cases = document["cases"]
+    mine, packed = (_over_numpy(cases, side) for side in (FALCON, PACKED))
+    what = "layer" if packed else "product"
+    what = f"this {what}" if len(cases) == 1 else f"these {what}s"
+    mean, uncertainty = geometric_mean(mine) if mine else (1.0, inf)
+    if uncertainty > NO_VERDICT:
+        return f"how fast falcon multiplies {what} is not known: too few pairs or too much noise"
+    speed = f"{mean:.2f} times as fast as NumPy (±{uncertainty * mean:.2f})"
+    if abs(mean - 1) <= uncertainty * mean:
+        speed = f"as fast as NumPy (within {100 * uncertainty:.0f} %)"
+    held = document["machine"].get("numpy_held")
+    line = f"on this machine falcon multiplies {what} {speed}{f'; {held}' if held else ''}"
+    if not packed:
+        return line
+    some = [x for x in cases if PACKED in x["sides"]]
+    taken = sum(x["sides"][PACKED]["extra_bytes"] for x in some)
+    weights = sum(x["K"] * x["N"] * of(x["dtype"]).itemsize for x in some)
+    return (
+        f"with weights packed beforehand {geometric_mean(packed)[0]:.2f} times, for "
+        f"{taken / weights:.2f} times their memory\n{line}"
+    )
+
+
+def _rows(cases: list[dict[str, Any]]) -> list[int]:
+    """Return the numbers of rows that several cases have, if there is more than one number."""
+    counts = Counter(x["M"] for x in cases)
+    return [x for x, count in counts.items() if count > 1] if len(counts) > 1 else []
+
+
+def _over_numpy(cases: list[dict[str, Any]], side: str) -> list[Estimate]:
+    """Return the speed of a side relative to NumPy's, in each case that has both."""
+    found = []
+    for x in cases:
+        if side in x["sides"] and NUMPY in x["sides"]:
+            one, other = (Record(y, tuple(x["sides"][y]["seconds"])) for y in (side, NUMPY))
+            found.append(one.over(other))
+    return found
+
+
+def _mean(found: list[Estimate]) -> str:
+    """Return the geometric mean in a table's cell, or a single ratio."""
+    if not found:
+        return ""
+    mean, uncertainty = geometric_mean(found)
+    width = f"{uncertainty * mean:.2f}" if uncertainty < NO_VERDICT else "?"
+    return f"{mean:.2f} ±{width}{'*' if len(found) == 1 and not found[0].known else ' '}"
