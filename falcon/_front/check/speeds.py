@@ -10,7 +10,7 @@ import numpy as np
 from falcon._core.dtypes import FLOAT32, FLOAT64, DType
 from falcon._core.timing import LEAST_PAIRS, REST_SECONDS, Side, interleave
 from falcon._front.gemm import gemm
-from falcon._front.plan import numpy_seconds, plan
+from falcon._front.plan import by_numpy, plan
 from falcon._front.planner import predicted
 
 from .cases import room
@@ -27,7 +27,7 @@ def compared() -> list[tuple[DType, tuple[int, int, int]]]:
     """Return what is compared: a cube in float32 and float64, and few rows by a large matrix."""
     for n in _SIZES:  # the first that takes neither too long nor too much memory
         chosen = plan((n, n), (n, n), "float64", scheme="classical")
-        seconds = numpy_seconds(chosen) or predicted(chosen).total
+        seconds = (by_numpy(chosen) or predicted(chosen)).total
         if seconds <= _LONGEST and 4 * 8 * n * n <= room():
             break
     return [(FLOAT32, (n, n, n)), (FLOAT32, (n // 4, 2 * n, 2 * n)), (FLOAT64, (n, n, n))]
@@ -49,6 +49,7 @@ def measure(row: DType, sizes: tuple[int, int, int], result: CheckResult) -> Non
     limits: Any = {"most": 2 * LEAST_PAIRS, "seconds": _SECONDS, "limit": _LIMIT}
     first, second = interleave(sides, LEAST_PAIRS, **limits)
     label, ratio = f"{chosen.label} on {chosen.backend.name}", first.over(second)
-    predictions = predicted(chosen).total, numpy_seconds(chosen) or 0.0
+    numpy = by_numpy(chosen)
+    predictions = predicted(chosen).total, numpy.total if numpy else 0.0
     found = Speed(sizes, row.name, label, first.median, second.median, ratio, *predictions)
     result.speeds.append(found)
