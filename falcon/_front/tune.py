@@ -17,20 +17,22 @@ from falcon._core.modular import check_modulus
 from falcon._core.options import TUNING, thread_count
 from falcon._core.plan import Candidate, Method, Plan
 from falcon._core.problem import Problem
-from falcon._core.timing import Estimate, Record, Side, interleave
+from falcon._core.timing import Estimate, Record, Side, interleave, repeats_for
 from falcon.decision import MachineProfile, profile
 from falcon.decision.machine import add
 from falcon.decision.rates import measure_all, rates
 from falcon.decision.select import choice_of, digest
 from falcon.decision.store import Fastest
+from falcon.schemes import get
 
 from .execute import problem_of_sizes
 from .modular import plan_for as plan_modular
 from .planner import plan_for, predicted, requested
 from .validate import check_numeric
 
-# Seconds between the sides of a comparison, besides those until a backend's threads sleep.
-_REST = 0.02
+# Seconds between the sides of a comparison, besides those until a backend's threads sleep; after
+# which no rounds are added.
+_REST, _SECONDS = 0.02, 10.0
 # Shapes for which choices before and after measuring are compared.
 _USUAL = (
     *((x, x, x) for x in (1024, 2048, 4096)),
@@ -234,35 +236,55 @@ def sizes_of(shape: tuple[int, int, int]) -> tuple[int, int, int]:
 def rivals(plan: Plan, most: int) -> list[Candidate]:
     """Return the choice, its `most` - 1 best rivals by predicted time, and the classical ones.
 
-    For a scheme by name, the rivals are those that "auto" would compare.
+    For a scheme by name, the rivals are those that "auto" would compare, and Strassen's.
     """
     problem, backends = plan.problem, available_backends()
     first, others = Candidate(plan.method, plan.seconds), list(plan.candidates[1:])
     if plan.options.scheme != "auto":
         auto = plan_for(problem, replace(plan.options, scheme="auto"))
-        others = [x for x in auto.candidates if x.method != plan.method]
+        others = list(auto.candidates)
         backend = next(x for x in backends if x.name == plan.backend.name)
         known = rates(backend, problem, backends, plan.method.operand)
         first = backend.predicted(problem, plan.method, known)
-    known = [first.method, *(x.method for x in others)]
+        if backend.why_classical_only(problem) is None:
+            found = backend.candidates(problem, (get("strassen"),), plan.options.workspace_limit)
+            rated = rates(backend, problem, backends)
+            strassen = [backend.predicted(problem, x, rated) for x in found]
+            others = [*strassen, *(x for x in others if x.method not in found)]
+        others = [x for x in others if x.method != plan.method]
+    done = [first.method, *(x.method for x in others)]
     for backend in (x for x in backends if x.why_not(problem) is None):
         found = backend.candidates(problem, (None,), plan.options.workspace_limit)
-        others += [Candidate(x, ()) for x in found if x not in known]
+        rated = rates(backend, problem, backends)
+        others += [backend.predicted(problem, x, rated) for x in found if x not in done]
     allowed = [x for x in others if x.allowed]
     rest = [x for x in allowed[most - 1 :] if x.method.is_classical]
     return [first, *allowed[: most - 1], *rest]
 
 
+def duration(candidates: Sequence[Candidate], rounds: int) -> float:
+    """Return about how many seconds `compare` takes, by the predictions."""
+    rests = (get_backend(x.method.backend).rest + _REST for x in candidates)
+    times = [x.total for x in candidates if x.seconds]
+    calls = max(map(repeats_for, times), default=1)
+    once = sum(times) * len(candidates) / max(len(times), 1)
+    rest = sum(rests)
+    return max(once + rest + rounds * (calls * once + rest), _SECONDS)
+
+
 def compare(
-    plan: Plan, candidates: Sequence[Candidate], rounds: int, seconds: float = 10.0
+    plan: Plan,
+    candidates: Sequence[Candidate],
+    rounds: int,
+    after_round: Callable[[dict[str, float]], None] | None = None,
 ) -> list[Measured]:
     """Measure candidates for a plan's problem, interleaved; ratios are to the first of them.
 
-    `rounds`: the least number; more are made for up to `seconds`, until the ratios are known.
+    `rounds`: the least number; more are made for up to 10 s, until the ratios are known.
     """
     arrays = operands_of(plan.problem)
     sides = [side_of(plan, x.method, arrays) for x in candidates]
-    first, *others = interleave(sides, rounds, seconds=seconds)
+    first, *others = interleave(sides, rounds, seconds=_SECONDS, after_round=after_round)
     return [
         Measured(candidate, record, first.over(record))
         for candidate, record in zip(candidates, (first, *others), strict=True)

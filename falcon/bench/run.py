@@ -11,8 +11,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
+from falcon._core.progress import Progress
 from falcon._core.timing import interleave
 
 from . import records, tables
@@ -68,9 +67,11 @@ class Run:
         left, end, complete = self.left(), time.monotonic() + seconds, True
         if not left:
             return True
-        bar = tqdm(total=len(left), unit="case", leave=False, disable=not sys.stderr.isatty())
         try:
-            with bar, self.what.session(self.document, bar.set_description):
+            with (
+                Progress("", len(left), "cases") as progress,
+                self.what.session(self.document, progress.say),
+            ):
                 for at, case in enumerate(left):
                     limit = inf
                     if self.path is None:
@@ -78,16 +79,16 @@ class Run:
                     elif at and time.monotonic() > end:
                         return False
                     try:
-                        self.document["cases"].append(self._case(case, limit, bar.set_description))
+                        self.document["cases"].append(self._case(case, limit, progress.say))
                     except (MemoryError, RuntimeError) as error:  # of a library, or a device
-                        print(f"warning: {case.key} failed: {error}", file=sys.stderr, flush=True)
+                        progress.print(f"warning: {case.key} failed: {error}", sys.stderr)
                         complete = False
                         self._failed.append(case.key)
                         if self.what.is_lost():
                             break
                     finally:
                         self.save()
-                    bar.update()
+                    progress.step()
         finally:
             self.save()
         return complete

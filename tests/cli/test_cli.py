@@ -80,6 +80,21 @@ def test_every_planning_option_is_a_flag(capsys):
     assert (tuned[0], "64 x 64 @ 64 x 64 float32: " in tuned[1]) == (0, True)
 
 
+def test_plan_compares_a_scheme_by_name(capsys, monkeypatch):
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    arguments = (200, 200, 200, "--scheme", "winograd", "--backend", "numpy", "--rounds", 1)
+    status, out, err = run(capsys, "plan", *arguments, "--compare")
+    assert status == 0
+    assert "candidates in turn, 1 rounds or more: about 10 s\n" in err
+    head, *lines = (x.split() for x in out.rpartition("\n\n")[2].splitlines())
+    assert head[-3:] == ["that", "of", "winograd"]
+    assert lines[0][:2] == ["winograd", "numpy"] and lines[0][-1] == "1.000"
+    assert ["strassen", "numpy"] in [x[:2] for x in lines]
+    assert ["classical", "numpy"] in [x[:2] for x in lines]
+    assert all(x[2] != "-" for x in lines)
+    assert "no candidates were compared" not in out
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

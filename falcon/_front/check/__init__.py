@@ -2,7 +2,7 @@
 
 ::
 
-    run.py       check(), and python -m falcon check: the progress bar, the record file
+    run.py       check(), and python -m falcon check: progress, the record file
     steps.py     its steps, in order
     cases.py     Case: what multiplies which numbers; the cases of each step
     compare.py   operands, their product in more precision, and what is wrong with C

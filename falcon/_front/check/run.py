@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from falcon._core.progress import Progress
+
 from .result import CheckResult
 
 
@@ -71,24 +73,23 @@ def _run(options: Any) -> int:
     """Run the check and print the tables; return 1 if a product is wrong."""
     from json import dumps
 
-    from tqdm import tqdm
-
     from .steps import steps
 
     output: Path | None = options.output
     if output is not None and not output.parent.is_dir():
         raise ValueError(f"{output}: its folder does not exist")
     result, todo = CheckResult(), steps(speeds=not options.no_speeds)
-    with tqdm(todo, unit="step", leave=False, disable=not sys.stderr.isatty()) as bar:
-        try:
-            for step in bar:
-                bar.set_description(step.name)
+    progress = Progress("", len(todo))
+    try:
+        with progress:
+            for step in todo:
+                progress.say(step.name)
                 step(result)
-        except KeyboardInterrupt:
-            bar.close()
-            print(result)
-            print(f"stopped: {bar.n} of {len(todo)} steps are done", file=sys.stderr)
-            raise
+                progress.step()
+    except KeyboardInterrupt:
+        print(result)
+        print(f"stopped: {progress.count:.0f} of {len(todo)} steps are done", file=sys.stderr)
+        raise
     if output is not None:
         output.write_text(dumps(result.to_dict(), indent=1) + "\n", encoding="utf-8")
     print(result)
