@@ -276,15 +276,16 @@ def compare(
     plan: Plan,
     candidates: Sequence[Candidate],
     rounds: int,
+    seconds: float = _SECONDS,
     after_round: Callable[[dict[str, float]], None] | None = None,
 ) -> list[Measured]:
     """Measure candidates for a plan's problem, interleaved; ratios are to the first of them.
 
-    `rounds`: the least number; more are made for up to 10 s, until the ratios are known.
+    `rounds`: the least number; more are made for up to `seconds`, until the ratios are known.
     """
     arrays = operands_of(plan.problem)
     sides = [side_of(plan, x.method, arrays) for x in candidates]
-    first, *others = interleave(sides, rounds, seconds=_SECONDS, after_round=after_round)
+    first, *others = interleave(sides, rounds, seconds=seconds, after_round=after_round)
     return [
         Measured(candidate, record, first.over(record))
         for candidate, record in zip(candidates, (first, *others), strict=True)

@@ -47,7 +47,7 @@ def speeds(
     )
     if rounds:
         classical, *others = compare(
-            plans[0], [Candidate(x.method, ()) for x in plans], rounds, after_round
+            plans[0], [Candidate(x.method, ()) for x in plans], rounds, after_round=after_round
         )
         speeds = [str(x.record.over(classical.record)) for x in others]
     else:
@@ -110,8 +110,9 @@ def command(options: argparse.Namespace) -> int:
     if options.show is not None:
         name = options.show
         for scheme in _held(name):
+            with Progress("counting additions"):
+                naive, reduced = scheme.additions
             print(f"{str(scheme).split(chr(10) * 2, 1)[0]}\n\n{scheme.to_formulas()}")
-            naive, reduced = scheme.additions
             if reduced < naive:
                 print(f"\nwith shared sums, {reduced} additions:\n")
                 print(scheme.to_formulas(shared=True))
@@ -183,23 +184,26 @@ def _print_schemes(found: list[Scheme], more: dict[str, list[str]]) -> None:
     rows = [("name", "format", "rank", "bound", "nnz U+V+W", "additions", "shared", "RMS growth",
              "e_max", *more, "source")]  # fmt: skip
     added = list(zip(*more.values(), strict=True)) if more else [()] * len(found)
-    for x, cells in sorted(zip(found, added, strict=True), key=lambda pair: _order(pair[0])):
-        rows.append(
-            (
-                x.name,
-                "<{},{},{}>".format(*x.format),
-                str(x.rank),
-                f"{x.speedup_bound:.3f}",
-                "+".join(map(str, x.nnz)),
-                str(x.additions.naive),
-                str(x.additions.reduced),
-                f"{x.rms_growth:.2f}",
-                str(x.e_max),
-                *cells,
-                x.source.split(",")[0].split(";")[0],
-            )
-        )
+    order = sorted(zip(found, added, strict=True), key=lambda pair: _order(pair[0]))
+    with Progress("counting additions"):
+        rows += [_row(x, cells) for x, cells in order]
     print(format_table(rows, left=2))
+
+
+def _row(x: Scheme, cells: tuple[str, ...]) -> tuple[str, ...]:
+    return (
+        x.name,
+        "<{},{},{}>".format(*x.format),
+        str(x.rank),
+        f"{x.speedup_bound:.3f}",
+        "+".join(map(str, x.nnz)),
+        str(x.additions.naive),
+        str(x.additions.reduced),
+        f"{x.rms_growth:.2f}",
+        str(x.e_max),
+        *cells,
+        x.source.split(",")[0].split(";")[0],
+    )
 
 
 def _format(text: str) -> tuple[int, int, int]:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import falcon
+from falcon._core import timing
 from falcon._core.timing import Estimate
 from falcon._front.accelerate import beside
 from falcon._front.accelerate.profile import Profile, Row
@@ -54,7 +55,7 @@ def test_gains_are_of_predictions_on_both_sides():
     assert scheme.gain == scheme.numpy_seconds / scheme.predicted != 1
     assert (plain.gain, exact.gain) == (1, None)
     assert plain.numpy_seconds == pytest.approx(scheme.numpy_seconds)
-    assert "both predicted" in str(p) and "--profile=measure" in p.verdict()
+    assert "falcon's, predicted" in str(p) and "--profile=measure" in p.verdict()
 
 
 def test_measured_beside_numpy_with_the_same_bits():
@@ -77,12 +78,24 @@ def backends():
     return [k for k, v in falcon.show_config("dict")["backends"].items() if v == "available"]
 
 
+def out_of_memory(sides, *_, **__):
+    sides[0].time(1)
+    raise MemoryError
+
+
 def test_comparisons_take_a_share_of_the_time(monkeypatch):
     monkeypatch.setattr(beside, "_ALWAYS", 0)
     with falcon.profile(measure=True) as p:
         falcon.gemm(A, B, scheme="strassen")
     assert [x.measured for x in p.rows()] == [None]
+    monkeypatch.setattr(beside, "_ALWAYS", 9)
+    monkeypatch.setattr(beside, "interleave", out_of_memory)
+    with falcon.profile(measure=True) as other:
+        c = falcon.gemm(A, B, scheme="strassen")
+    assert [x.measured for x in other.rows()] == [None]
+    assert (c == falcon.gemm(A, B, scheme="strassen")).all()
     assert "too short to measure" in p.verdict()
+    monkeypatch.setattr(beside, "interleave", timing.interleave)
     seen, plan = beside.Beside(), falcon.plan((300, 300), (300, 300), scheme="strassen")
     operands = A, B, None, np.empty((300, 300)), 1, 0
     for _ in range(9):
@@ -118,6 +131,8 @@ def test_the_verdict_of_measurements():
     rows = [rowed("x.py:1", 4.0, 4.0, 4.0, measured), rowed("x.py:2", 1.0, 1.0, 1.5)]
     text = verdict(rows, 10.0, measure=True)
     assert text.startswith("this program gains about 1.25 x, 1.21 to 1.29 (1 of 2 kinds")
+    none = verdict([rowed("x.py:1", 4.0, 4.0, 5.0, Estimate.of([0.9, 1.0, 1.0]))], 10.0, True)
+    assert "no gain in x.py:1 (1.25 x was predicted)" in none and "most of it" not in none
     once = Estimate.of([3.0])
     warning, text = verdict([rowed("x.py:1", 4.0, 4.0, 4.0, once)], 10.0, True).splitlines()
     assert warning.startswith("warning: x.py:1: gain 3.00 measured, 1.00 predicted: a busy")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from threading import Lock
 from time import perf_counter
 from typing import Any
@@ -76,18 +77,18 @@ class Beside:
                     with limited(plan.threads), np.errstate(all="ignore"):
                         original.matmul(a, b, out=out)
 
-            kept = out.copy()
-            try:
-                if not self._is_warm:  # a BLAS allocates buffers in its first call
-                    theirs()
-                    self._is_warm = True
-                sides = [Side.of("numpy", theirs, rests[1]), Side.of("falcon", mine, rests[0])]
-                first, second = interleave(
-                    sides, _ROUNDS, most=_ROUNDS, calls=calls, limit=room - cost
-                )
-            finally:
-                np.copyto(out, kept)
-            ratios += [x / y for x, y in zip(first.seconds, second.seconds, strict=True)]
+            sides = [Side.of("numpy", theirs, rests[1]), Side.of("falcon", mine, rests[0])]
+            limits: dict[str, Any] = {"most": _ROUNDS, "calls": calls, "limit": room - cost}
+            with suppress(MemoryError):  # the program need not know
+                kept = out.copy()
+                try:
+                    if not self._is_warm:  # a BLAS allocates buffers in its first call
+                        theirs()
+                        self._is_warm = True
+                    first, second = interleave(sides, _ROUNDS, **limits)
+                finally:
+                    np.copyto(out, kept)
+                ratios += [x / y for x, y in zip(first.seconds, second.seconds, strict=True)]
         finally:
             self.spent += perf_counter() - start
             self._lock.release()

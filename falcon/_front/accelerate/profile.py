@@ -165,7 +165,9 @@ class Profile:
         without: dict[str, list[str]] = {}
         for x, of_row in known:
             if of_row < _GAIN:
-                without.setdefault(x.why, []).append(_short(x.place))
+                is_missed = x.measured and (x.predicted_gain or 0) >= _GAIN
+                why = f"{x.predicted_gain:.2f} x was predicted" if is_missed else x.why
+                without.setdefault(why, []).append(_short(x.place))
         for why, places in list(without.items())[:3]:
             where = ", ".join(dict.fromkeys(places[:3])) + " ..." * (len(places) > 3)
             said += f"; no gain in {where} ({why})"
@@ -196,17 +198,17 @@ class Profile:
         rows = self.rows()
         if not rows:
             return "falcon saw no product"
+        told = "falcon predicted", "NumPy predicted"
         table: list[tuple[str, ...]] = [
-            ("place", "product", "calls", "seconds", "falcon", "NumPy", "gain", "scheme", "backend",
-             "")
-        ]  # fmt: skip
+            ("place", "product", "calls", "seconds", *told, "gain", "scheme", "backend", "")
+        ]
         for x in rows:
-            told = ("-" if y is None else f"{y:.3f}" for y in (x.predicted, x.numpy_seconds))
+            both = ("-" if y is None else f"{y:.3f}" for y in (x.predicted, x.numpy_seconds))
             gain = str(x.measured or ("-" if x.gain is None else f"{x.gain:.2f}"))
-            counted = str(x.calls), f"{x.seconds:.3f}", *told, gain
+            counted = str(x.calls), f"{x.seconds:.3f}", *both, gain
             table.append((_short(x.place), x.problem, *counted, x.scheme, x.backend, x.why))
-        note = "falcon, NumPy: seconds of all calls by the cost model; gain: NumPy over falcon, "
-        note += "with ± measured side by side" if self._beside else "both predicted"
+        note = "seconds of all calls: as they ran, predicted by the cost model; gain: NumPy's over "
+        note += "falcon's, with ± measured side by side" if self._beside else "falcon's, predicted"
         return f"{format_table(table, left=2)}\n{note}\n\n{self.verdict()}"
 
 
