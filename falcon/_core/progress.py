@@ -6,6 +6,7 @@ import shutil
 import sys
 import threading
 import time
+from contextlib import suppress
 from typing import TextIO
 
 # Seconds until the first line of a log, and between lines; until a terminal's line is renewed.
@@ -60,7 +61,7 @@ class Progress:
     def _write(self) -> None:
         wait = _RENEWED if self._is_terminal else _FIRST
         while not self._ended.wait(wait):
-            with self._lock:
+            with self._lock, suppress(OSError):  # the reader has left
                 if self._is_terminal:
                     self._erase()
                     sys.stderr.write(self._line()[: self._columns])

@@ -301,11 +301,16 @@ def environment(**more):
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), **more}
 
 
+def without_progress(said):
+    """Leave out what a process says on a busy machine, where it takes more than five seconds."""
+    return "".join(x for x in said.splitlines(keepends=True) if not x.startswith("["))
+
+
 def test_as_a_process(tmp_path):
     command = [sys.executable, "-m", "falcon"]
     arguments = {"cwd": tmp_path, "env": environment(), "capture_output": True, "text": True}
     done = subprocess.run([*command, "schemes", "2x2x2"], **arguments, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, without_progress(done.stderr)) == (0, "")
     assert "winograd" in done.stdout
     arguments["env"] = environment(FALCON_MAX_GROWTH="lots")
     done = subprocess.run([*command, "plan", "0", "0", "0"], **arguments, check=False)
@@ -328,4 +333,4 @@ def test_reader_that_leaves_early(tmp_path):
     process.stdout.close()
     errors = process.stderr.read()
     process.stderr.close()
-    assert (process.wait(), errors) == (0, "")
+    assert (process.wait(), without_progress(errors)) == (0, "")
