@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 import falcon
-from falcon._backends import available_backends
 from falcon._core.dtypes import FLOAT32, FLOAT64, of
 from falcon._core.options import FIELDS, PLANNING, TUNING, parsed
+from falcon._core.plan import Plan
+from falcon._core.progress import Progress
 from falcon._core.text import format_table
 from falcon._front.check.run import add_check
 from falcon.bench import command
@@ -87,6 +88,9 @@ def _parser() -> argparse.ArgumentParser:
                          "equations: schemes, or formulas")  # fmt: skip
     schemes.add_argument("--compare", metavar="NAME", nargs="+", help="costs and speeds of these "
                          "schemes, or files, side by side")  # fmt: skip
+    schemes.add_argument("--bundle", nargs=2, metavar=("NAME", "DIR"), help="write a folder to "
+                         "publish a scheme, or that of a file: coefficients, a proof, formulas, "
+                         "BibTeX, a picture")  # fmt: skip
     schemes.set_defaults(run=schemes_command)
 
     plan = commands.add_parser(
@@ -129,12 +133,17 @@ def _parser() -> argparse.ArgumentParser:
 
     run = commands.add_parser(
         "run", help="run a script whose NumPy products run on falcon",
-        usage="%(prog)s [--profile] [-m] script.py [arguments]",
+        usage="%(prog)s [--profile[=measure]] [-m] script.py [arguments]",
         description="Run a script, or a module (-m), with falcon.accelerate on, also in the "
         "processes that it starts.",
     )  # fmt: skip
-    run.add_argument("--profile", action="store_true",
-                     help="say at the end where it multiplied, and what falcon gained")  # fmt: skip
+    run.add_argument("--profile", action="store_const", const="predict", default="", help="say at "
+                     "the end where it multiplied, and what falcon is predicted to "
+                     "gain")  # fmt: skip
+    # An option of its own: one with an optional value would take the script for it.
+    run.add_argument("--profile=measure", action="store_const", const="measure", dest="profile",
+                     help="the same, but time NumPy beside falcon, for up to a tenth of the "
+                     "program's time, or two seconds")  # fmt: skip
     run.add_argument("-m", action="store_true", help="the script is the name of a module")
     run.add_argument("script", nargs=argparse.PARSER, help="and its arguments; -: standard input")
 
@@ -221,24 +230,40 @@ def _plan(options: argparse.Namespace) -> int:
     (shape,) = shapes
     operands = (shape.M, shape.K), (shape.K, shape.N)
     plan = falcon.plan(*operands, _dtype(options), **_gemm_options(options))
-    print(plan.explain())
+    is_named = options.scheme != "auto"
+    print(plan if options.compare and is_named else plan.explain())
     if options.compare:
-        from falcon._front.tune import COLUMNS, compare, rivals
-        from falcon.bench.tables import INTERVAL
-
         if options.rounds < 1 or options.most < 1:
             raise ValueError("--rounds and --most must be at least 1")
-        found = compare(plan, rivals(plan, options.most), options.rounds)
-        rows = [(*x, "") for x in (COLUMNS, *(y.cells for y in found))]
-        print(f"\nmedian of {len(found[0].record.seconds)} interleaved rounds; time over the "
-              f"choice's: median ratio, pair by pair,\n{INTERVAL}\n")  # fmt: skip
-        print(format_table(rows, left=2))
+        _compare(plan, options, plan.label if is_named else "the choice")
     return 0
 
 
-def _tune(options: argparse.Namespace) -> int:
-    from tqdm import tqdm
+def _compare(plan: Plan, options: argparse.Namespace, first: str) -> None:
+    """Measure the candidates of a plan and print the table; `first`: the name of what runs."""
+    from falcon._front.tune import COLUMNS, compare, duration, rivals
+    from falcon.bench.tables import INTERVAL
 
+    some = rivals(plan, options.most)
+    text = f"measuring {len(some)} candidates in turn, {options.rounds} rounds or more"
+    text += f": about {duration(some, options.rounds):.0f} s"
+    print(f"\n{text}", file=sys.stderr, flush=True)
+    with Progress("measuring", unit="rounds") as progress:
+
+        def tick(_: object) -> None:
+            progress.step()
+            progress.say(f"measuring: {progress.count:.0f} rounds")
+
+        measured = compare(plan, some, options.rounds, after_round=tick)
+    *titles, _ = COLUMNS
+    rows = [(*titles, f"time over that of {first}", ""), *((*x.cells, "") for x in measured)]
+    count = len(measured[0].record.seconds)
+    print(f"\nmedian of {count} interleaved rounds; time over that of {first}: "
+          f"median ratio, pair by pair,\n{INTERVAL}\n")  # fmt: skip
+    print(format_table(rows, left=2))
+
+
+def _tune(options: argparse.Namespace) -> int:
     from falcon._core.options import thread_count
     from falcon._front.tune import measure_machine
 
@@ -250,25 +275,20 @@ def _tune(options: argparse.Namespace) -> int:
     shapes = [parse_shape(text) for text in options.shape or ()]
     for model in options.model or ():
         shapes.extend(model_shapes(model, options.tokens))
-    quiet = {"leave": False, "disable": not sys.stderr.isatty()}
     if shapes:
-        with tqdm(total=len(shapes), unit="shape", **quiet) as bar:
-            for x in falcon.tune(
+        with Progress(
+            "measuring candidates, up to 10 s a shape", len(shapes), "shapes"
+        ) as progress:
+            tuned = falcon.tune(
                 [(x.M, x.N, x.K) for x in shapes], dtype=dtypes[0], candidates=options.most,
-                rounds=options.rounds, tick=lambda: bar.update(),
+                rounds=options.rounds, tick=progress.step,
                 **{name: getattr(options, name) for name in TUNING},
-            ):  # fmt: skip
-                bar.write(str(x), file=sys.stdout)
+            )  # fmt: skip
+        print(*tuned, sep="\n")
         return 0
     threads = sorted({1, thread_count()}) if options.threads is None else [options.threads]
-    steps = len(threads) * len(available_backends()) * len(dtypes)
-    with tqdm(total=steps, unit="step", **quiet) as bar:
-
-        def tick(step: str) -> None:
-            bar.set_description(step)
-            bar.update()
-
-        made = measure_machine(dtypes, threads, tick, options.seconds)
+    with Progress("", options.seconds, "s") as progress:
+        made = measure_machine(dtypes, threads, progress.say, options.seconds)
     print(made)
     return 0
 

@@ -22,7 +22,7 @@ ROOT = PACKAGE.parent
 # --- the import itself ----------------------------------------------------------------------
 
 FORBIDDEN = (
-    *("scipy", "cupy", "torch", "matplotlib", "tqdm", "pandas", "numba"),
+    *("scipy", "cupy", "torch", "matplotlib", "pandas", "numba"),
     *("dask", "opt_einsum"),
 )
 LATER = (

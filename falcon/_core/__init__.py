@@ -29,5 +29,6 @@
     cpus.py      CPUs and memory that this process may use
     fit.py       least squares for measured times
     timing.py    interleaved timings, and how well their ratios are known
+    progress.py  Progress: how far a command is, on standard error
     text.py      tables, suggestions for misspelt words
 """

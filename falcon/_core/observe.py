@@ -1,14 +1,17 @@
-"""Functions that are told of every product: its plan, its seconds: `falcon.profile`'s.
+"""Functions that are told of every product, once it is computed: `falcon.profile`'s.
 
-Of a batch in one call: the plan of one product, the seconds of all, and how many they are.
+They take the plan, its seconds, how many products they were, and the operands that ran: a, b, c,
+out, alpha and beta. Of a batch in one call: the plan of one product, and the seconds of all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from .plan import Plan
 
-Observer = Callable[[Plan, float, int], None]
+Operands = tuple[Any, Any, Any, Any, Any, Any]
+Observer = Callable[[Plan, float, int, Operands], None]
 # While there are any, no call is repeated without validation and planning (`_front.calls`).
 observers: tuple[Observer, ...] = ()

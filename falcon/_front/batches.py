@@ -109,8 +109,9 @@ def _by_numpy(
             start = perf_counter()
             if not plan.backend.execute_batch(plan, a, b, out):
                 return ""
+            seconds = perf_counter() - start
             for told in observe.observers:
-                told(plan, perf_counter() - start, count)
+                told(plan, seconds, count, (a, b, None, out, 1, 0))
             return plan
         able = able and (operand.has_blas or operand.engine is None)
     if not able:

@@ -117,8 +117,9 @@ def _run(x: Product) -> Plan:
     plan, operands = _planned(x)
     start = perf_counter()
     plan.execute(*operands, alpha=x.alpha, beta=x.beta)
+    seconds = perf_counter() - start
     for told in observe.observers:
-        told(plan, perf_counter() - start, 1)
+        told(plan, seconds, 1, (*operands, x.alpha, x.beta))
     return plan
 
 

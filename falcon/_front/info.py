@@ -136,7 +136,7 @@ def libraries() -> dict[str, str]:
     from importlib.metadata import PackageNotFoundError, version  # 1/4 of falcon's import time
 
     versions = {}
-    for name in ("numpy", "scipy", "threadpoolctl", "tqdm", "cupy", "torch"):
+    for name in ("numpy", "scipy", "threadpoolctl", "cupy", "torch"):
         versions[name] = "not installed"
         for distributed in _CUPY if name == "cupy" else (name,):
             with suppress(PackageNotFoundError):

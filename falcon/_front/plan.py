@@ -15,7 +15,7 @@ from falcon._core.keywords import PlanningOptions, takes_options
 from falcon._core.modular import check_modulus
 from falcon._core.options import PLANNING, merged
 from falcon._core.packed import PackedOperand
-from falcon._core.plan import Plan
+from falcon._core.plan import Candidate, Plan
 from falcon.decision.rates import rates
 
 from .adapters import Adapter, enter
@@ -153,13 +153,13 @@ def _of_packed(a: Any, b: PackedOperand, dtype: Any, options: PlanningOptions) -
     return replace(made, why=why, seconds=best.seconds, table=lambda: table)
 
 
-def numpy_seconds(plan: Plan) -> float | None:
-    """Return what NumPy would take for a plan's problem by the cost model; None: not predicted."""
+def by_numpy(plan: Plan) -> Candidate | None:
+    """Return how NumPy's BLAS multiplies a plan's problem, with predicted seconds; None: not."""
     problem, backends, numpy = plan.problem, available_backends(), BACKENDS["numpy"]
     if problem.device is not None or not problem.operand.has_blas or numpy.why_not(problem):
         return None
     (option,) = numpy.candidates(problem, (None,), None)
-    return numpy.predicted(problem, option, rates(numpy, problem, backends)).total
+    return numpy.predicted(problem, option, rates(numpy, problem, backends))
 
 
 def _shape(name: str, x: Any) -> tuple[int, int] | None:

@@ -17,12 +17,13 @@ from falcon._core.modular import check_modulus
 from falcon._core.options import TUNING, thread_count
 from falcon._core.plan import Candidate, Method, Plan
 from falcon._core.problem import Problem
-from falcon._core.timing import Estimate, Record, Side, interleave
+from falcon._core.timing import Estimate, Record, Side, interleave, repeats_for
 from falcon.decision import MachineProfile, profile
 from falcon.decision.machine import add
 from falcon.decision.rates import measure_all, rates
 from falcon.decision.select import choice_of, digest
 from falcon.decision.store import Fastest
+from falcon.schemes import get
 
 from .execute import problem_of_sizes
 from .modular import plan_for as plan_modular
@@ -31,8 +32,9 @@ from .validate import check_numeric
 
 # Titles of tables of `Measured`.
 COLUMNS = "candidate", "backend", "predicted ms", "measured ms", "error", "time over the choice's"
-# Seconds between the sides of a comparison, besides those until a backend's threads sleep.
-_REST = 0.02
+# Seconds between the sides of a comparison, besides those until a backend's threads sleep; after
+# which no rounds are added.
+_REST, _SECONDS = 0.02, 10.0
 # Shapes for which choices before and after measuring are compared.
 _USUAL = (
     *((x, x, x) for x in (1024, 2048, 4096)),
@@ -244,13 +246,18 @@ def sizes_of(shape: tuple[int, int, int]) -> tuple[int, int, int]:
 def rivals(plan: Plan, most: int) -> list[Candidate]:
     """Return the choice, its `most` - 1 best rivals by predicted time, and the classical ones.
 
-    For a scheme by name, the rivals are those that "auto" would compare.
+    For a scheme by name, the rivals are those that "auto" would compare, and Strassen's.
     """
     problem, backends = plan.problem, available_backends()
     first, others = predicted(plan), list(plan.candidates[1:])
     if plan.options.scheme != "auto":
         auto = plan_for(problem, replace(plan.options, scheme="auto"))
         others = [x for x in auto.candidates if x.method != plan.method]
+        backend = get_backend(plan.backend.name)
+        if backend.why_classical_only(problem) is None:
+            found = backend.candidates(problem, (get("strassen"),), plan.options.workspace_limit)
+            strassen = [predicted(plan.instead(x, backend)) for x in found if x != plan.method]
+            others = [*strassen, *(x for x in others if x.method not in found)]
     known = [first.method, *(x.method for x in others)]
     for backend in (x for x in backends if x.why_not(problem) is None):
         for x in backend.candidates(problem, (None,), plan.options.workspace_limit):
@@ -262,8 +269,22 @@ def rivals(plan: Plan, most: int) -> list[Candidate]:
     return [first, *allowed[: most - 1], *rest]
 
 
+def duration(candidates: Sequence[Candidate], rounds: int) -> float:
+    """Return about how many seconds `compare` takes, by the predictions."""
+    rests = (get_backend(x.method.backend).rest + _REST for x in candidates)
+    times = [x.total for x in candidates if x.seconds]
+    calls = max(map(repeats_for, times), default=1)
+    once = sum(times) * len(candidates) / max(len(times), 1)
+    rest = sum(rests)
+    return max(once + rest + rounds * (calls * once + rest), _SECONDS)
+
+
 def compare(
-    plan: Plan, candidates: Sequence[Candidate], rounds: int, seconds: float = 10.0, **limits: Any
+    plan: Plan,
+    candidates: Sequence[Candidate],
+    rounds: int,
+    seconds: float = _SECONDS,
+    **limits: Any,
 ) -> list[Measured]:
     """Measure candidates for a plan's problem, interleaved; ratios are to the first of them.
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from falcon._core.checks import parse_bytes
 from falcon._core.options import thread_count
+from falcon._core.progress import Progress
 from falcon._core.text import format_table
 from falcon._core.timing import LEAST_PAIRS
 
@@ -119,7 +120,8 @@ def bench(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
     if options.list_peers:
         from . import suite, tables
 
-        peers = suite.list_peers(options)
+        with Progress("asking each library, in a process of its own"):
+            peers = suite.list_peers(options)
         print(json.dumps(peers, indent=1) if options.json else tables.format_peers(peers))
         return 0
     from .run import run
@@ -141,14 +143,17 @@ def report(options: argparse.Namespace) -> int:
     from .report import write
 
     results = options.results
-    print(write(records.read(results), options.output or results.with_suffix("")))
+    with Progress("drawing"):
+        page = write(records.read(results), options.output or results.with_suffix(""))
+    print(page)
     return 0
 
 
 def _peak(options: argparse.Namespace) -> int:
     from falcon._front.info import backends, kernel_peaks
 
-    rates = kernel_peaks(thread_count(options.threads))
+    with Progress("each micro-kernel alone"):
+        rates = kernel_peaks(thread_count(options.threads))
     if not rates:
         raise ValueError(f"--peak needs falcon's own kernels: {backends()['cpu']}")
     if options.json:

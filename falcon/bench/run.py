@@ -13,8 +13,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from tqdm import tqdm
-
+from falcon._core.progress import Progress
 from falcon._core.timing import interleave
 
 from . import records, summary, tables
@@ -75,9 +74,11 @@ class Run:
         largest, pace = 0.0, 0.0  # operations of the largest case, and seconds of a round for each
         if not left:
             return True
-        bar = tqdm(total=len(left), unit="case", leave=False, disable=not sys.stderr.isatty())
         try:
-            with bar, self.what.session(self.document, bar.set_description):
+            with (
+                Progress("", len(left), "cases") as progress,
+                self.what.session(self.document, progress.say),
+            ):
                 for at, case in enumerate(left):
                     begun, limit = time.monotonic(), inf
                     if self.path is None:
@@ -89,20 +90,20 @@ class Run:
                     elif at and begun > end:
                         return False
                     try:
-                        entry = self._case(case, begun + limit, bar.set_description)
+                        entry = self._case(case, begun + limit, progress.say)
                         self.document["cases"].append(entry)
                         if case.shape.flops > largest:
                             largest = case.shape.flops
                             pace = sum(x["median"] for x in entry["sides"].values()) / largest
                     except (MemoryError, RuntimeError) as error:  # of a library, or a device
-                        print(f"warning: {case.key} failed: {error}", file=sys.stderr, flush=True)
+                        progress.print(f"warning: {case.key} failed: {error}", sys.stderr)
                         complete = False
                         self._failed.append(case.key)
                         if self.what.is_lost():
                             break
                     finally:
                         self.save()
-                    bar.update()
+                    progress.step()
         finally:
             self.save()
         return complete

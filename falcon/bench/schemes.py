@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import falcon
 from falcon import schemes
 from falcon._core.plan import Candidate
+from falcon._core.progress import Progress
 from falcon._core.text import format_table
 from falcon._front.planner import predicted, preferred
 from falcon._front.tune import compare
@@ -27,7 +28,10 @@ def shape_of(scheme: Scheme, size: int) -> Shape:
 
 
 def speeds(
-    some: Sequence[Scheme], size: int, rounds: int = 0
+    some: Sequence[Scheme],
+    size: int,
+    rounds: int = 0,
+    after_round: Callable[[object], None] | None = None,
 ) -> tuple[Shape, list[str], str, str | None]:
     """Predict the speeds of schemes in float32, or measure them in `rounds`.
 
@@ -42,7 +46,9 @@ def speeds(
         falcon.plan((shape.M, shape.K), (shape.K, shape.N), "float32", scheme=x) for x in wanted
     )
     if rounds:
-        classical, *others = compare(plans[0], [Candidate(x.method, ()) for x in plans], rounds)
+        classical, *others = compare(
+            plans[0], [Candidate(x.method, ()) for x in plans], rounds, after_round=after_round
+        )
         speeds = [str(x.record.over(classical.record)) for x in others]
     else:
         times = [predicted(x).total for x in plans]
@@ -59,34 +65,44 @@ def speeds(
 def verify_files(paths: list[str]) -> int:
     """Print what a file of schemes holds; of several files, or of formulas, a table."""
     if len(paths) == 1 and not paths[0].lower().endswith(FORMULAS):
-        for scheme in schemes.load_all(paths[0]):
+        with Progress(f"verifying {paths[0]}"):
+            found = schemes.load_all(paths[0])
+        for scheme in found:
             print(f"{scheme!r}: all Brent equations hold")
             print(str(scheme).split("\n\n", 1)[0])
         return 0
-    rows, wrong = [("file", "format", "equations that fail", "additions", "RMS growth", "")], False
-    for path in paths:
-        whole = None
-        try:
-            if path.lower().endswith(FORMULAS):
-                with suppress(falcon.SchemeError):  # other formats, or `load_all` says why
-                    whole = schemes.check(text_of(head_of(Path(path)), Path(path)))
-            right = schemes.load_all(path) if whole is None else [whole.scheme] if whole else []
-        except falcon.SchemeError as error:
-            rows.append((Path(path).name, "", "", "", "", str(error)))
-            wrong = True
-            continue
-        if whole is not None and not whole:
-            wrong = True
-            size = f"<{','.join(map(str, whole.format))};{whole.rank}>"
-            count = f"{len(whole.violations)} of {whole.equations}"
-            rows.append((Path(path).name, size, count, "", "", "; ".join(whole.differences)))
-        rows += [
-            (Path(path).name, repr(x).split()[-1][:-1], "0", str(x.additions.reduced),
-             f"{x.rms_growth:.2f}", "")
-            for x in right
-        ]  # fmt: skip
+    wrong = False
+    rows: list[tuple[str, ...]] = [
+        ("file", "format", "equations that fail", "additions", "RMS growth", "")
+    ]
+    with Progress("verifying", len(paths), "files") as progress:
+        for path in paths:
+            wrong |= _verify(path, rows)
+            progress.step()
     print(format_table(rows, left=2))
     return 1 if wrong else 0
+
+
+def _verify(path: str, rows: list[tuple[str, ...]]) -> bool:
+    """Add the rows of a file; return whether something is wrong."""
+    whole, name = None, Path(path).name
+    try:
+        if path.lower().endswith(FORMULAS):
+            with suppress(falcon.SchemeError):  # other formats, or `load_all` says why
+                whole = schemes.check(text_of(head_of(Path(path)), Path(path)))
+        right = schemes.load_all(path) if whole is None else [whole.scheme] if whole else []
+    except (falcon.SchemeError, OSError) as error:
+        rows.append((name, "", "", "", "", str(error)))
+        return True
+    if whole is not None and not whole:
+        size = f"<{','.join(map(str, whole.format))};{whole.rank}>"
+        count = f"{len(whole.violations)} of {whole.equations}"
+        rows.append((name, size, count, "", "", "; ".join(whole.differences)))
+    rows += [
+        (name, repr(x).split()[-1][:-1], "0", str(x.additions.reduced), f"{x.rms_growth:.2f}", "")
+        for x in right
+    ]
+    return not right
 
 
 def command(options: argparse.Namespace) -> int:
@@ -94,14 +110,24 @@ def command(options: argparse.Namespace) -> int:
     if options.show is not None:
         name = options.show
         for scheme in _held(name):
+            with Progress("counting additions"):
+                naive, reduced = scheme.additions
             print(f"{str(scheme).split(chr(10) * 2, 1)[0]}\n\n{scheme.to_formulas()}")
-            naive, reduced = scheme.additions
             if reduced < naive:
                 print(f"\nwith shared sums, {reduced} additions:\n")
                 print(scheme.to_formulas(shared=True))
         return 0
     if options.verify:
         return verify_files(options.verify)
+    if options.bundle:
+        name, folder = options.bundle
+        scheme, *others = _held(name)
+        if others:
+            raise ValueError(f"{name} holds {len(others) + 1} schemes; expected one")
+        with Progress(f"writing {folder}"):
+            written = schemes.bundle(scheme, folder)
+        print(*written, sep="\n")
+        return 0
     if options.size < 1:
         raise ValueError("--size must be at least 1")
     if options.compare:
@@ -121,7 +147,8 @@ def _schemes_of_format(found: list[Scheme], options: argparse.Namespace) -> int:
     """Print the costs and speeds of a format's schemes, and what "auto" chooses."""
     wanted = _format(options.format)
     found = [schemes.permuted(x, *wanted) for x in found if sorted(x.format) == sorted(wanted)]
-    best = schemes.best(*wanted)
+    with Progress("building the best scheme"):
+        best = schemes.best(*wanted)
     if all(best != x for x in found):
         found.append(best)
     chosen, label = _print_speeds(found, options)
@@ -138,7 +165,9 @@ def _held(name: str) -> list[Scheme]:
 
 def _print_speeds(found: list[Scheme], options: argparse.Namespace) -> tuple:
     """Print costs and speeds; return what "auto" chooses, and what it takes of these."""
-    shape, told, *chosen = speeds(found, options.size, 5 if options.measure else 0)
+    with Progress("measuring" if options.measure else "predicting") as progress:
+        rounds = 5 if options.measure else 0
+        shape, told, *chosen = speeds(found, options.size, rounds, progress.step)
     _print_schemes(found, {"speed": told})
     how = "measured" if options.measure else "predicted; --measure measures it"
     print(f"\nspeed: the time of falcon's classical algorithm over the scheme's, "
@@ -155,23 +184,26 @@ def _print_schemes(found: list[Scheme], more: dict[str, list[str]]) -> None:
     rows = [("name", "format", "rank", "bound", "nnz U+V+W", "additions", "shared", "RMS growth",
              "e_max", *more, "source")]  # fmt: skip
     added = list(zip(*more.values(), strict=True)) if more else [()] * len(found)
-    for x, cells in sorted(zip(found, added, strict=True), key=lambda pair: _order(pair[0])):
-        rows.append(
-            (
-                x.name,
-                "<{},{},{}>".format(*x.format),
-                str(x.rank),
-                f"{x.speedup_bound:.3f}",
-                "+".join(map(str, x.nnz)),
-                str(x.additions.naive),
-                str(x.additions.reduced),
-                f"{x.rms_growth:.2f}",
-                str(x.e_max),
-                *cells,
-                x.source.split(",")[0].split(";")[0],
-            )
-        )
+    order = sorted(zip(found, added, strict=True), key=lambda pair: _order(pair[0]))
+    with Progress("counting additions"):
+        rows += [_row(x, cells) for x, cells in order]
     print(format_table(rows, left=2))
+
+
+def _row(x: Scheme, cells: tuple[str, ...]) -> tuple[str, ...]:
+    return (
+        x.name,
+        "<{},{},{}>".format(*x.format),
+        str(x.rank),
+        f"{x.speedup_bound:.3f}",
+        "+".join(map(str, x.nnz)),
+        str(x.additions.naive),
+        str(x.additions.reduced),
+        f"{x.rms_growth:.2f}",
+        str(x.e_max),
+        *cells,
+        x.source.split(",")[0].split(";")[0],
+    )
 
 
 def _format(text: str) -> tuple[int, int, int]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from falcon._core.options import thread_count
+from falcon._core.progress import Progress
 
 from .search import Job, Run, progress_line
 from .walk.masks import Format
@@ -32,25 +32,23 @@ def main(options: argparse.Namespace, dims: Format) -> int:
 
 
 def _search(job: Job) -> int:
-    from tqdm import tqdm
-
-    run = Run(job)
+    with Progress(f"{job.label}: reading known schemes"):
+        run = Run(job)
     total = 60 * job.minutes if job.flips is None else job.flips
-    with tqdm(
-        total=total,
-        disable=not sys.stderr.isatty(),
-        bar_format="{l_bar}{bar}| {n:.3g}/{total:.3g} {postfix}",
-    ) as bar:
+    unit = "s of CPU time per worker" if job.flips is None else "flips per worker"
+    try:
+        with Progress(f"{job.label}: first walks", total, unit) as progress:
 
-        def tick(run: Run) -> None:
-            bar.n = min(total, run.seconds if job.flips is None else run.flips / job.workers)
-            bar.set_postfix_str(progress_line(run))
+            def tick(run: Run) -> None:
+                progress.at(
+                    min(total, run.seconds if job.flips is None else run.flips / job.workers)
+                )
+                progress.say(f"{job.label}: {progress_line(run)}")
 
-        try:
             finds = run.search(tick)
-        except KeyboardInterrupt:
-            _report(run, run.finds)
-            raise
+    except KeyboardInterrupt:
+        _report(run, run.finds)
+        raise
     _report(run, finds)
     return 0 if job.rank is None or run.reached else 1
 

@@ -158,7 +158,7 @@ class Improver:
         return self.best.key(self.objective) if self.front else (2**62,)
 
     def describe(self) -> str:
-        """The state of the search, for a progress bar."""
+        """The state of the search, for `Progress`."""
         if not self.front:
             return f"rank {self.rank}, none yet"
         nnz, additions, phi = self.best.costs

@@ -301,7 +301,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def progress_line(run: Run, *, ended: bool = False) -> str:
-    """What a progress bar says: ranks, and flips per second of CPU time and worker.
+    """What progress says: ranks, and flips per second of CPU time and worker.
 
     When a search for a lower rank has `ended`, walks that stay above the lowest rank are left out.
     """

@@ -141,7 +141,7 @@ class Worker:
         return (self.best,)
 
     def describe(self) -> str:
-        """The state of the search, for a progress bar."""
+        """The state of the search, for `Progress`."""
         best = self.best if self.pools[0] else "-"
         reached = f"rank {best}, modulo 2 {self.best_mod2 or '-'}"
         if self._numerical:

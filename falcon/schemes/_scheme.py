@@ -349,7 +349,8 @@ class Scheme:
     def draw(self) -> Any:
         """Return a picture: for each product the coefficients of A, B and C as coloured grids.
 
-        Blue is negative, orange positive, grey zero; small grids show the numbers too.
+        Blue is negative, orange positive, grey zero. Numbers are written if no grid has more than
+        25 entries.
 
         Returns
         -------

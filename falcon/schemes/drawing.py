@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 # Blue and orange, which the colour-blind tell apart; between them grey for 0.
 _COLOURS = ("#0072b2", "#f0f0f0", "#e69f00")
-# Grids in a row of the figure; up to so many coefficients in a grid are written into it.
-_PER_ROW, _WRITTEN = 12, 12
+# Grids in a row of the figure; coefficients are written into grids of at most so many.
+_PER_ROW, _WRITTEN = 12, 25
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -45,6 +45,7 @@ def draw(scheme: Any) -> Figure:
     """
     factors = [np.asarray(x, float) for x in (scheme.U, scheme.V, scheme.W)]
     most = max(abs(x).max() for x in factors)
+    is_written = max(x[0].size for x in factors) <= _WRITTEN
     across = min(scheme.rank, _PER_ROW)
     lines = -(-scheme.rank // across)
     shape = sum(x.shape[1] for x in factors) / max(x.shape[2] for x in factors)
@@ -64,7 +65,7 @@ def draw(scheme: Any) -> Figure:
         line, column = divmod(r, across)
         for i, (name, factor) in enumerate(zip("ABC", factors, strict=True)):
             axes, values = grid[3 * line + i, column], factor[r]
-            _grid(axes, values, most, colours)
+            _grid(axes, values, most, colours, is_written)
             if i == 0:
                 axes.set_title(f"h{r + 1}", fontsize=9)
             if column == 0:
@@ -72,8 +73,8 @@ def draw(scheme: Any) -> Figure:
     return figure
 
 
-def _grid(axes: Any, values: np.ndarray, most: float, colours: Any) -> None:
-    """Draw a matrix of coefficients, with numbers if it is small."""
+def _grid(axes: Any, values: np.ndarray, most: float, colours: Any, is_written: bool) -> None:
+    """Draw a matrix of coefficients."""
     rows, columns = values.shape
     axes.set_axis_on()
     axes.imshow(values, cmap=colours, vmin=-most, vmax=most, aspect="equal")
@@ -81,6 +82,6 @@ def _grid(axes: Any, values: np.ndarray, most: float, colours: Any) -> None:
     axes.tick_params(length=0, labelbottom=False, labelleft=False)
     axes.grid(color="white", linewidth=1)
     for (i, j), x in np.ndenumerate(values):
-        if x and values.size <= _WRITTEN:
+        if x and is_written:
             axes.text(j, i, f"{x:+.3g}", ha="center", va="center", fontsize=7,
                       color="white" if x < 0 else "black")  # fmt: skip

@@ -162,7 +162,9 @@ def _members(path: Path) -> list[_Member]:
     try:
         record = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise SchemeError(f"{path}: neither JSON nor an .npz archive ({error})") from None
+        why: Any = "binary data" if isinstance(error, UnicodeDecodeError) else error
+        why = why if data.strip() else "it is empty"
+        raise SchemeError(f"{path}: neither JSON nor an .npz archive ({why})") from None
     return [_Member(where, None, lambda _: from_record(record, path.stem))]
 
 

@@ -139,8 +139,6 @@ def test_verify(capsys, tmp_path):
     status, out, err = run(capsys, "schemes", "--verify", path)
     assert (status, out) == (2, "")
     assert "Brent equation a[" in err
-    path.write_bytes(b"\x00\x01")
-    assert "neither JSON nor an .npz archive" in run(capsys, "schemes", "--verify", path)[2]
 
     path = tmp_path / "x.txt"
     for text in ("(a11)(b11)(c11)", "1 1 1 1\n1\n1\n1\n"):
@@ -148,6 +146,46 @@ def test_verify(capsys, tmp_path):
         assert run(capsys, "schemes", "--verify", path)[0] == 0
     for arguments in (("--show", ""), ("",)):  # no names
         assert run(capsys, "schemes", *arguments)[:2] == (2, "")
+
+
+JUNK = {
+    "x.json": (b"hello", "neither JSON nor an .npz archive (Expecting value"),
+    "empty.json": (b"", "neither JSON nor an .npz archive (it is empty)"),
+    "x.png": (b"\x89PNG\r\n", "neither JSON nor an .npz archive (binary data)"),
+    "x.npz": (b"PK\x03\x04xx", "a damaged or foreign .npz archive"),
+    "list.json": (b"[1]", "expected a JSON object, got list"),
+    "keys.json": (b'{"A": 1}', "expected the fields m, k, n, U, V, W or n, m, u, v, w"),
+    "shape.json": (b'{"m": 1, "k": 1, "n": 2, "U": [[1, 2]], "V": [[1, 1]], "W": [[1, 1]]}',
+                   "U has shape (1, 2); expected"),
+    "x.txt": (b"\xff", "no UTF-8"),
+    "word.txt": (b"hello", "formula 'hello': "),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", JUNK)
+def test_verify_says_which_file_is_junk_and_why(capsys, tmp_path, name):
+    data, why = JUNK[name]
+    path = tmp_path / name
+    path.write_bytes(data)
+    status, out, err = run(capsys, "schemes", "--verify", path)
+    assert status in (1, 2)
+    assert f"{path}: " in out + err and why in out + err
+    good = tmp_path / "good.json"
+    schemes.get("strassen").save(good)
+    status, out, err = run(capsys, "schemes", "--verify", path, tmp_path / "missing.json", good)
+    assert (status, err) == (1, "")
+    first, second, third = out.splitlines()[1:]
+    assert f"{path}: " in first and why in first
+    assert "there is no file" in second and third.split()[:3] == ["good.json", "<2,2,2;7>", "0"]
+
+
+def test_bundle(capsys, tmp_path):
+    schemes.get("strassen").save(tmp_path / "mine.json")
+    status, out, _ = run(capsys, "schemes", "--bundle", tmp_path / "mine.json", tmp_path / "x")
+    assert status == 0
+    assert out.splitlines()[:2] == [str(tmp_path / "x" / y) for y in ("scheme.json", "verify.py")]
+    status, _, err = run(capsys, "schemes", "--bundle", tmp_path / "no.json", tmp_path / "y")
+    assert status == 2 and "no.json" in err and not (tmp_path / "y").exists()
 
 
 def test_a_class_of_schemes_is_checked_in_one_table(capsys, tmp_path, clean):

@@ -88,7 +88,7 @@ def test_a_symmetric_product_of_tuned_sizes_is_guarded():
 def test_tune_remembers_the_fastest(monkeypatch):
     """On a made-up clock on which NumPy's Strassen is the fastest."""
 
-    def turns(sides, rounds, *, seconds):
+    def turns(sides, rounds, **_):
         assert rounds == 2
         return [Record(x.name, (10.0 - i, 11.0 - i)) for i, x in enumerate(sides)]
 
@@ -126,7 +126,7 @@ def test_measuring_the_machine_says_which_choices_change(monkeypatch):
 
 
 def test_tune_keeps_the_choice_of_the_model_unless_clearly_slower(monkeypatch):
-    def turns(sides, rounds, *, seconds):
+    def turns(sides, rounds, **_):
         return [Record(x.name, (1.0 - 0.001 * i,)) for i, x in enumerate(sides)]
 
     monkeypatch.setattr(tune_module, "interleave", turns)

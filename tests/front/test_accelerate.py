@@ -330,6 +330,9 @@ def test_run(tmp_path):
     assert out == "True ['--x', '1']\nchild True\n"
     assert "NumPy's matrix products run on falcon" in err
     assert "300 x 300 @ 300 x 300 float64" in err and "script.py:10 " in err
+    assert err.splitlines()[-1].startswith("this program gains about 1.00 x, by the cost model")
+    err = python("-m", "falcon", "run", "--profile=measure", name, PYTHONPATH=path)[2]
+    assert "with ± measured side by side" in err
 
 
 def test_run_without_a_file():
@@ -382,33 +385,3 @@ def test_the_line_is_printed_once(off, capsys, monkeypatch):
         with falcon.accelerate():
             pass
     assert capsys.readouterr().err.count("falcon.accelerate(on=False)") == 1
-
-
-# --- profile --------------------------------------------------------------------------------
-
-
-def test_profile():
-    with falcon.profile() as p, falcon.accelerate(quiet=True):
-        for _ in range(4):
-            A @ B
-        falcon.gemm(A, B)
-        falcon.matmul(A, B)
-        falcon.gram(A)
-    A @ B
-    rows = p.rows()
-    assert [x.calls for x in sorted(rows, key=lambda x: x.place)] == [4, 1, 1, 1]
-    assert all(x.place.startswith(__file__) and x.seconds > 0 for x in rows)
-    assert all(x.numpy_seconds > 0 for x in rows)
-    assert len(str(p).splitlines()) == 6
-    assert str(falcon.profile()) == "falcon saw no product"
-
-
-def test_profiles_end_in_any_order():
-    first, second = falcon.profile(), falcon.profile()
-    first.start()
-    second.start()
-    first.stop()
-    falcon.matmul(A, B)
-    second.stop()
-    falcon.matmul(A, B)
-    assert [sum(x.calls for x in p.rows()) for p in (first, second)] == [0, 1]

@@ -1,5 +1,6 @@
 """Pictures: of schemes, and of a plan under the machine's roofline."""
 
+import numpy as np
 import pytest
 
 import falcon
@@ -19,6 +20,17 @@ def test_a_scheme_has_a_grid_for_each_coefficient(scheme, tmp_path):
         assert (x.images[0].get_array() == scheme.U[r].astype(float)).all()
     figure.savefig(tmp_path / "scheme.svg")
     assert (tmp_path / "scheme.svg").read_text(encoding="utf-8").count("<path") > scheme.rank
+
+
+@pytest.mark.parametrize(("name", "is_written"), [("3x4x4:38", True), ("4x4x8:96", False)])
+def test_numbers_are_in_all_grids_or_in_none(name, is_written):
+    scheme = get(name)
+    drawn = [x for x in scheme.draw().axes if x.images]
+    numbers = [len(x.texts) for x in drawn]
+    assert numbers == [
+        np.count_nonzero(x.images[0].get_array()) if is_written else 0 for x in drawn
+    ]
+    assert [x.get_ylabel() for x in drawn[:: min(scheme.rank, 12)]][:3] == ["A", "B", "C"]
 
 
 def test_a_notebook_shows_it_without_a_magic():

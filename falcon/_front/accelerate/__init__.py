@@ -11,6 +11,7 @@
     workers.py      worker processes switch it on as well
     site/           what Python imports when such a process starts
     profile.py      profile(): where a program multiplies, and what falcon gains there
+    beside.py       NumPy timed beside falcon, for a profile
     run.py          python -m falcon run
 """
 

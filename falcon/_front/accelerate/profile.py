@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
-from operator import mul
 from pathlib import Path
 from threading import Lock
+from time import perf_counter
 from types import CodeType
 from typing import Any
 
 import numpy as np
 
 from falcon._core import observe
+from falcon._core.observe import Operands
 from falcon._core.plan import Plan
 from falcon._core.text import format_table
+from falcon._core.timing import Estimate
 
-from ..plan import numpy_seconds
+from ..modular import ModularPlan
+from ..plan import by_numpy
+from ..planner import predicted
+from .beside import Beside, is_numpy
 
 # Frames of these are not the user's.
 _OWN = str(Path(__file__).parents[2]), str(Path(np.__file__).parent)
+# Factors from which a gain counts as one, and by which measurements and predictions may differ;
+# the share of the program's time that a product must take to be doubted.
+_GAIN, _APART, _WORTH = 1.01, 1.5, 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +38,30 @@ class Row:
     place: str  # file and line that called falcon or NumPy
     problem: str  # shapes and dtype
     calls: int  # each product of a batch counts
-    seconds: float  # of all calls
+    seconds: float  # of all calls, as they ran
     scheme: str  # that ran
     backend: str
-    # What NumPy would take for all calls, by the cost model; None if it is not predicted.
+    # What falcon and NumPy would take for all calls, by the cost model; None: it does not say.
+    predicted: float | None
     numpy_seconds: float | None
+    measured: Estimate | None  # NumPy's time over falcon's, side by side; None: not measured
     why: str  # the reason for the choice
+
+    @property
+    def gain(self) -> float | None:
+        """NumPy's time over falcon's, measured or else predicted; None: neither."""
+        return self.measured.median if self.measured else self.predicted_gain
+
+    @property
+    def predicted_gain(self) -> float | None:
+        """NumPy's time over falcon's by the cost model."""
+        if not self.predicted or self.numpy_seconds is None:
+            return None
+        return self.numpy_seconds / self.predicted
 
 
 class Profile:
-    """What `profile` returns: a context manager, then a table; printable.
+    """What `profile` returns: a context manager, then a table and a verdict; printable.
 
     Examples
     --------
@@ -49,17 +72,22 @@ class Profile:
     [(1, 'classical')]
     """
 
-    def __init__(self) -> None:
+    def __init__(self, measure: bool = False) -> None:
         self._lock = Lock()
-        self._found: dict[tuple[CodeType, int, Plan], list[float]] = {}
+        self._found: dict[tuple[CodeType, int, Plan, bool], list[float]] = {}
+        self._beside = Beside() if measure else None
+        self._began: float | None = None
+        self._past = 0.0
 
     def start(self) -> None:
         """Begin to count, in all threads."""
+        self._began = perf_counter()
         observe.observers = (*observe.observers, self._see)
 
     def stop(self) -> None:
         """Stop counting."""
         observe.observers = tuple(x for x in observe.observers if x != self._see)
+        self._past, self._began = self._elapsed, None
 
     def __enter__(self) -> Profile:
         self.start()
@@ -68,66 +96,178 @@ class Profile:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _see(self, plan: Plan, seconds: float, count: int) -> None:
+    @property
+    def _elapsed(self) -> float:
+        return self._past + (0.0 if self._began is None else perf_counter() - self._began)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds between start and stop, without those of comparisons with NumPy."""
+        return self._elapsed - (self._beside.spent if self._beside else 0.0)
+
+    def _see(self, plan: Plan, seconds: float, count: int, operands: Operands) -> None:
         frame: Any = sys._getframe(2)
         while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN):
             frame = frame.f_back
-        key = frame.f_code, frame.f_lineno, plan
+        is_batch = count > 1
+        key = frame.f_code, frame.f_lineno, plan, is_batch
         with self._lock:
             found = self._found.get(key)
             if found is None:
                 found = self._found[key] = [0, 0.0]
             found[0] += count
             found[1] += seconds
+        if self._beside is not None:
+            self._beside.see(plan, seconds, is_batch, operands, self.seconds)
 
     def rows(self) -> list[Row]:
         """Return what was counted, the most time first (``pandas.DataFrame(p.rows())``)."""
         with self._lock:
             found = list(self._found.items())
         alike: dict[tuple, list] = {}  # plans of operands that lie otherwise in memory
-        for (code, line, plan), counted in found:
+        for (code, line, plan, is_batch), counted in found:
             key = f"{code.co_filename}:{line}", str(plan.problem), plan.label, plan.backend.name
-            alike.setdefault(key, []).append((plan, *counted))
+            alike.setdefault(key, []).append((plan, is_batch, *counted))
         rows = []
         for (place, problem, scheme, backend), some in alike.items():
-            plans, calls, seconds = zip(*some, strict=True)
-            each = [numpy_seconds(x) for x in plans]
-            told = None if None in each else sum(map(mul, each, calls))
-            about = scheme, backend, told, plans[-1].why
-            rows.append(Row(place, problem, int(sum(calls)), sum(seconds), *about))
+            mine, numpy = (_total(x) for x in zip(*map(_predictions, some), strict=True))
+            beside, ratios = self._beside, set()
+            if beside is not None:
+                ratios = {tuple(beside.ratios(plan, is_batch)) for plan, is_batch, *_ in some}
+            measured = [x for y in ratios for x in y]
+            why = "a batch in one call" if some[-1][1] else some[-1][0].why
+            rows.append(Row(
+                place, problem, int(sum(x[2] for x in some)), sum(x[3] for x in some), scheme,
+                backend, mine, numpy, Estimate.of(measured) if measured else None, why,
+            ))  # fmt: skip
         return sorted(rows, key=lambda x: -x.seconds)
+
+    def verdict(self) -> str:
+        """Say what the program gains, where, and why not elsewhere; before it what to doubt."""
+        rows, seconds = self.rows(), self.seconds
+        known = [(x, x.gain) for x in rows if x.gain is not None]
+        if not known:
+            return "no product can be compared with NumPy's"
+        low, gain, high = (1 + _saved(rows, way) / seconds for way in (-1, 0, 1))
+        said = f"this program gains about {gain:.2f} x, "
+        measured = [x for x in rows if x.measured]
+        if measured:
+            left = [x for x in rows if not x.measured and x.predicted_gain not in (None, 1)]
+            kinds = f" ({len(left)} of {len(rows)} kinds of products by the cost model)"
+            said += f"{low:.2f} to {high:.2f}{kinds if left else ''}"
+        elif self._beside is None:
+            said += "by the cost model (to measure it: --profile=measure, or profile(measure=True))"
+        else:
+            said += "by the cost model (the program is too short to measure it)"
+        most, of_most = max(known, key=lambda pair: pair[0].seconds * (pair[1] - 1))
+        if of_most >= _GAIN:
+            said += f"; most of it in {_short(most.place)} ({of_most:.2f} x)"
+        without: dict[str, list[str]] = {}
+        for x, of_row in known:
+            if of_row < _GAIN:
+                is_missed = x.measured and (x.predicted_gain or 0) >= _GAIN
+                why = f"{x.predicted_gain:.2f} x was predicted" if is_missed else x.why
+                without.setdefault(why, []).append(_short(x.place))
+        for why, places in list(without.items())[:3]:
+            where = ", ".join(dict.fromkeys(places[:3])) + " ..." * (len(places) > 3)
+            said += f"; no gain in {where} ({why})"
+        share = min(sum(x.seconds for x in rows) / seconds, 1)
+        return "\n".join([*self._doubts(rows), f"{said}; products take {share:.0%} of its time"])
+
+    def _doubts(self, rows: Iterable[Row]) -> list[str]:
+        """Say where measurements and predictions are apart the most."""
+        found = []
+        for x in rows:
+            told, where = x.predicted_gain, _short(x.place)
+            if x.seconds < _WORTH * self.seconds or not told:
+                continue
+            if x.measured:
+                text = f"gain {x.measured.median:.2f} measured, {told:.2f} predicted"
+                found.append((_apart(x.measured.median, told), f"{where}: {text}"))
+            elif self._beside is None and x.predicted:
+                text = f"{x.seconds:.3g} s measured, {x.predicted:.3g} s predicted"
+                found.append((_apart(x.seconds, x.predicted), f"{where}: {text}"))
+        found = sorted((x for x in found if x[0] > _APART), reverse=True)
+        if not found:
+            return []
+        more = f", and {len(found) - 1} more like it" if len(found) > 1 else ""
+        why = "a busy machine, first calls in new memory, or wrong rates (python -m falcon tune)"
+        return [f"warning: {found[0][1]}{more}: {why}"]
 
     def __str__(self) -> str:
         rows = self.rows()
-        table = [("place", "product", "calls", "seconds", "NumPy", "gain", "scheme", "backend", "")]
-        for x in rows:
-            numpy = "-" if x.numpy_seconds is None else f"{x.numpy_seconds:.3f}"
-            gain = "-" if not x.numpy_seconds else f"{x.numpy_seconds / x.seconds:.2f}"
-            counted = str(x.calls), f"{x.seconds:.3f}", numpy, gain
-            table.append((_short(x.place), x.problem, *counted, x.scheme, x.backend, x.why))
         if not rows:
             return "falcon saw no product"
-        told = "NumPy: seconds that it would take, by the cost model"
-        return f"{format_table(table, left=2)}\n{told}"
+        told = "falcon predicted", "NumPy predicted"
+        table: list[tuple[str, ...]] = [
+            ("place", "product", "calls", "seconds", *told, "gain", "scheme", "backend", "")
+        ]
+        for x in rows:
+            both = ("-" if y is None else f"{y:.3f}" for y in (x.predicted, x.numpy_seconds))
+            gain = str(x.measured or ("-" if x.gain is None else f"{x.gain:.2f}"))
+            counted = str(x.calls), f"{x.seconds:.3f}", *both, gain
+            table.append((_short(x.place), x.problem, *counted, x.scheme, x.backend, x.why))
+        note = "seconds of all calls: as they ran, predicted by the cost model; gain: NumPy's over "
+        note += "falcon's, with ± measured side by side" if self._beside else "falcon's, predicted"
+        return f"{format_table(table, left=2)}\n{note}\n\n{self.verdict()}"
+
+
+def _predictions(counted: tuple[Plan, bool, float, float]) -> tuple[float | None, float | None]:
+    """Return seconds of falcon and of NumPy for all calls; the model knows no batches."""
+    plan, is_batch, calls, _ = counted
+    numpy = None if is_batch or isinstance(plan, ModularPlan) else by_numpy(plan)
+    if numpy is None:
+        return None, None
+    mine = numpy if is_numpy(plan) else predicted(plan)
+    return calls * mine.total, calls * numpy.total
+
+
+def _total(values: Iterable[float | None]) -> float | None:
+    found = list(values)
+    return None if None in found else sum(x for x in found if x is not None)
+
+
+def _saved(rows: Iterable[Row], way: int) -> float:
+    """Return the seconds that NumPy would take more, or the least (-1) or most (1) of them."""
+    total = 0.0
+    for x in rows:
+        doubt = way * x.measured.uncertainty if x.measured else 0
+        total += 0 if x.gain is None else x.seconds * (x.gain * (1 + doubt) - 1)
+    return total
+
+
+def _apart(x: float, y: float) -> float:
+    return max(x, y) / min(x, y)
 
 
 def _short(place: str) -> str:
     return place if len(place) <= 40 else f"...{place[-37:]}"
 
 
-def profile() -> Profile:
+def profile(*, measure: bool = False) -> Profile:
     """Count the products that run on falcon, by the place in the program that asks for them.
+
+    Parameters
+    ----------
+    measure : bool
+        Also time NumPy beside falcon, on the operands of the first products of each kind: for up to
+        a tenth of the program's time, or two seconds if it is short, and with a copy of one result
+        in memory. Else gains are those of the cost model, prediction against prediction.
 
     Returns
     -------
     Profile
-        ``with falcon.profile() as p: ...; print(p)``; `p.rows()` has the same for a DataFrame.
+        ``with falcon.profile() as p: ...; print(p)``; `p.rows()` has the same for a DataFrame, and
+        `p.verdict()` says what the block gains.
 
     Notes
     -----
     With `falcon.accelerate`, products by NumPy's functions are counted too, but for those that are
     too small for falcon. A counted call takes some 20 microseconds longer: it is not repeated from
-    memory. Products that a GPU runs are timed until they are queued.
+    memory. Products that a GPU runs are timed until they are queued, and not compared.
+
+    The gain of the block is ``1 + sum(seconds (gain - 1)) / time``: what its time would be with
+    NumPy in place of falcon.
 
     Examples
     --------
@@ -138,4 +278,4 @@ def profile() -> Profile:
     >>> p.rows()[0].calls
     1
     """
-    return Profile()
+    return Profile(measure)

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from falcon._core.progress import Progress
+
 from .result import CheckResult
 
 
@@ -67,26 +69,26 @@ def add_check(commands: Any) -> None:
 
 def _run(options: Any) -> int:
     """Run the check and print the tables; return 1 if a product is wrong."""
-    from tqdm import tqdm
-
     from .steps import run_steps
 
     output: Path | None = options.output
     if output is not None and not output.parent.is_dir():
         raise ValueError(f"{output}: its folder does not exist")
-    result = CheckResult()
-    with tqdm(unit="step", leave=False, disable=not sys.stderr.isatty()) as bar:
+    result, total = CheckResult(), 0
+    with Progress("") as progress:
 
         def tick(name: str, count: int) -> None:
-            bar.total, bar.n = count, len(result.rows) + len(result.speeds)
-            bar.set_description(name)
+            nonlocal total
+            total = count
+            progress.say(name)
+            progress.at(len(result.rows) + len(result.speeds), total)
 
         try:
             run_steps(result, not options.no_speeds, tick)
         except KeyboardInterrupt:
-            bar.close()
-            print(result)
-            print(f"stopped: {bar.n} of {bar.total or 'all'} steps are done", file=sys.stderr)
+            progress.print(str(result))
+            said = f"stopped: {progress.count:.0f} of {total or 'all'} steps are done"
+            progress.print(said, sys.stderr)
             raise
     if output is not None:
         output.write_text(json.dumps(result.to_dict(), indent=1) + "\n", encoding="utf-8")

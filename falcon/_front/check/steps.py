@@ -23,7 +23,7 @@ from falcon._cpu.each import Kernel, kernels
 from falcon._cpu.extension import why_missing
 from falcon._front.execute import problem_of_sizes
 from falcon._front.info import backends
-from falcon._front.plan import numpy_seconds, plan
+from falcon._front.plan import by_numpy, plan
 from falcon._front.planner import predicted
 from falcon._front.tune import Tuned, compare, rivals
 from falcon.schemes import get
@@ -192,7 +192,7 @@ def _compared() -> Iterator[Plan]:
     """Yield what is compared: a cube in float32 and float64, and few rows by a large matrix."""
     for n in _LENGTHS:  # the first that takes neither too long nor too much memory
         chosen = plan((n, n), (n, n), "float64", scheme="classical")
-        seconds = numpy_seconds(chosen) or predicted(chosen).total
+        seconds = (by_numpy(chosen) or predicted(chosen)).total
         if seconds <= _QUICK and 4 * 8 * n * n <= room():
             break
     for M, N, kind in (n, n, "float32"), (n // 4, 2 * n, "float32"), (n, n, "float64"):

@@ -16,9 +16,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
 from falcon import schemes
+from falcon._core.progress import Progress
 from falcon.schemes import Scheme
 
 from ..improve import Entry
@@ -45,20 +45,22 @@ def main(arguments: list[str] | None = None) -> int:
     default = Path(schemes.__file__).parent / "data"
     parser.add_argument("--out", type=Path, default=default, help="the folder of the catalogue")
     options = parser.parse_args(arguments)
-    held = candidates(options.folder)
-    for dims, rank in tqdm(sorted(held), disable=not sys.stderr.isatty()):
-        lowest = not any(other == dims and less < rank for other, less in held)
-        some = held[dims, rank]
-        texts = chosen(dims, some, options.rounds, tuple(SUFFIXES)[: 3 if lowest else 2])
-        stem = f"{'x'.join(map(str, dims))}_{rank}"
-        for path in (options.out / f"{stem}{suffix}.json" for suffix in SUFFIXES.values()):
-            text = texts.get(path.stem.replace("_", ":"))
-            if text is None and path.exists():
-                path.unlink()
-                print(f"{path} deleted: others are as good")
-            elif text and (not path.exists() or path.read_text(encoding="utf-8") != text):
-                path.write_text(text, encoding="utf-8")
-                print(path)
+    with Progress("reading schemes") as progress:
+        held = candidates(options.folder)
+        for dims, rank in sorted(held):
+            progress.say(f"reducing additions of {dims}, rank {rank}")
+            lowest = not any(other == dims and less < rank for other, less in held)
+            some = held[dims, rank]
+            texts = chosen(dims, some, options.rounds, tuple(SUFFIXES)[: 3 if lowest else 2])
+            stem = f"{'x'.join(map(str, dims))}_{rank}"
+            for path in (options.out / f"{stem}{suffix}.json" for suffix in SUFFIXES.values()):
+                text = texts.get(path.stem.replace("_", ":"))
+                if text is None and path.exists():
+                    path.unlink()
+                    progress.print(f"{path} deleted: others are as good")
+                elif text and (not path.exists() or path.read_text(encoding="utf-8") != text):
+                    path.write_text(text, encoding="utf-8")
+                    progress.print(str(path))
     return 0
 
 

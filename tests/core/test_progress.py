@@ -1,0 +1,61 @@
+"""Progress: lines where standard error is no terminal, one renewed line where it is."""
+
+import io
+import sys
+import time
+
+import pytest
+
+from falcon._core import progress
+from falcon._core.progress import Progress
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    for name in ("_FIRST", "_NEXT", "_RENEWED"):
+        monkeypatch.setattr(progress, name, 0.01)
+
+
+def until(is_there):
+    end = time.monotonic() + 30
+    while not is_there() and time.monotonic() < end:
+        time.sleep(0.01)
+
+
+class Screen(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_lines_within_a_long_step(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with Progress("first", 4, "cases") as shown:
+        shown.step()
+        shown.say("second")
+        until(lambda: sys.stderr.getvalue().count("\n") > 1)
+    lines = sys.stderr.getvalue().splitlines()
+    assert len(lines) > 1 and lines[-1] == "[0:00, 1 of 4 cases] second"
+    count = len(lines)
+    time.sleep(0.05)
+    assert len(sys.stderr.getvalue().splitlines()) == count
+
+
+def test_quick_commands_say_nothing(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "_FIRST", 60)
+    with Progress("first"):
+        pass
+    assert capsys.readouterr().err == ""
+
+
+def test_a_terminal_shows_one_line_which_is_gone_in_the_end(monkeypatch, capsys):
+    screen = Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("COLUMNS", "40")
+    with Progress("x" * 99) as shown:
+        until(lambda: "x" in screen.getvalue())
+        shown.print("a result")
+    written = screen.getvalue()
+    assert "\n" not in written
+    assert max(map(len, written.split("\r"))) == 39
+    assert written.endswith(f"\r{' ' * 39}\r")
+    assert capsys.readouterr().out == "a result\n"
