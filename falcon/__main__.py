@@ -287,8 +287,12 @@ def _tune(options: argparse.Namespace) -> int:
         print(*tuned, sep="\n")
         return 0
     threads = sorted({1, thread_count()}) if options.threads is None else [options.threads]
-    with Progress("", options.seconds, "s") as progress:
-        made = measure_machine(dtypes, threads, progress.say, options.seconds)
+    with Progress("") as progress:
+
+        def tick(step: str) -> None:
+            progress.say(f"{step} (about {options.seconds:g} s in all)")
+
+        made = measure_machine(dtypes, threads, tick, options.seconds)
     print(made)
     return 0
 
