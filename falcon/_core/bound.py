@@ -54,7 +54,7 @@ def error_bound(plan: Any, a: Any, b: Any, proved: bool) -> np.ndarray:
         factor += -(-p.K // chunk) * unit
         if plan.guarded:
             factor *= MOST_UNEVEN * sqrt(scheme.m * scheme.n)
-    is_short = scheme is not None and p.K < SHORTEST * scheme.k
+    is_short = scheme is not None and p.K / scheme.k < SHORTEST
     if not (proved or is_short):
         factor = min(factor, PROMISED * plan.growth * sqrt(max(p.K, SHORTEST)) * unit)
     return np.multiply.outer(factor * rows, columns)
