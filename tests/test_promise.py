@@ -85,6 +85,22 @@ def test_the_promise_holds_at_every_scale(dtype, times):
     check_promise(times, times, dtype)
 
 
+@pytest.mark.parametrize("name", ["classical", "strassen", "winograd", "2x4x8:51-rms"])
+@pytest.mark.parametrize("backend", ["cpu", "numpy"])
+def test_the_bound_of_short_sums(name, backend):
+    """Few roundings do not balance: the bound of a scheme is that of the worst case there."""
+    random, above = np.random.default_rng(0), 0
+    for K in (1, 2, 3, 5, 8, 31):
+        a, b = (random.standard_normal(s).astype("f4") for s in ((150, K), (K, 150)))
+        plan = falcon.plan(a, b, scheme=name, backend=backend)
+        for x in {plan, replace(plan, guarded=plan.scheme is not None)}:
+            c = x(a, b)
+            assert (np.abs(c - a.astype(float) @ b) <= x.error_bound(a, b)).all(), K
+            assert (x.error_bound(a, b) <= x.error_bound(a, b, proved=True)).all()
+        above += errors(a, b, c).max() > 1.5 * plan.growth
+    assert above or name == "classical"  # else no other bound would be needed
+
+
 def test_schemes_that_err_on_entries_of_one_sign_are_no_candidates():
     get = falcon.schemes.get
     found = {x: one_sign_growth(get(x).U, get(x).V, get(x).W) for x in ("strassen", "8x2x4:52")}

@@ -4,6 +4,7 @@ The one for GPUs is in tests/gpu/test_bench.py.
 """
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -29,8 +30,8 @@ SMALL = {
     "predictions": (("1100x1100x1100", "--threads", "1", "--case-seconds", "0"),
                     ("error of multiply, median",)),
     "regret": ((), ("shipped rates", "without this machine's", "FalconGEMM's three rates")),
-    "suites": (("numpy-matmul", "--only", "test_matmul_inplace", "--way", "plain", "lowered"),
-               ("numpy-matmul | plain", "numpy-matmul | lowered")),
+    "suites": (("numpy-matmul", "--only", "TestMatmul and matrix_matrix_values", "--way", "plain",
+                "lowered"), ("| suite | version | passed | lowered |", "| numpy-matmul | ")),
     "under_threads": (("--calls", "240", "--seconds", "60"), ("falcon.matmul", "0 / 240")),
     "walk": (("300",), ("_front/gemm.py", "_cpu/backend.py", "a repeated call")),
     "scaling": (("200x210x220",), ("classical", "strassen", "idle", "memory, model")),
@@ -72,6 +73,8 @@ def test_a_small_run(name, tmp_path):
     if name == "scaling":
         out = run(name, "--choice", folder=tmp_path)
         assert all(x in out for x in ("threads", "16384", "float64"))
+    if name == "suites":  # two tests, and falcon's kernels are in them
+        assert re.search(r"\| 2 \| [1-9][0-9]+ \|", out)
     if name == "crossover":
         pytest.importorskip("matplotlib")
         run(name, "x.json", "--draw", "x.png", folder=tmp_path)

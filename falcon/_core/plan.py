@@ -182,8 +182,9 @@ class Plan:
             The operands; or, as vectors, the 2-norms of the rows of `a` and of the columns of `b`.
         proved : bool
             False: ``1.5 growth u sqrt(K) norm(a_i) norm(b_j)``, which holds for all operands
-            without adversarial structure. True: the first-order bound of the worst case, which
-            grows with K itself.
+            without adversarial structure (a scheme by name whose blocks have sums of less than 32
+            products has the bound of the worst case, short classical sums a little more). True: the
+            first-order bound of the worst case, which grows with K itself.
 
         Returns
         -------
