@@ -14,9 +14,10 @@ from torch.nn import functional
 import falcon
 from falcon._core.options import LINEAR, validated
 from falcon._core.text import format_table
-from falcon._core.timing import Side, interleave
+from falcon._core.timing import Estimate, Side, interleave
 
 from . import ops
+from .forward import Forward, expected, timed
 from .layers import FalconLinear, attach, detach
 from .packed import How, Panels, state_of
 
@@ -110,7 +111,10 @@ class Report:
         Per linear layer: its `name`, `shape` (N, K) and `dtype`; the `scheme` (None: torch's own
         product); from how many rows on it runs (`min_m`); the `gain`, the time of torch's product
         over the layer's, or where `measured` is False what is predicted over falcon's own without
-        panels; `extra_bytes` of panels; and the `reason` where something was not taken.
+        panels; the `interval` of a measured gain; `extra_bytes` of panels; and the `reason` where
+        something was not taken.
+    forward : Forward, optional
+        What the pass of `example` gains as a whole.
 
     Examples
     --------
@@ -121,6 +125,7 @@ class Report:
     """
 
     rows: list[dict[str, Any]]
+    forward: Forward | None = None
 
     @property
     def extra_bytes(self) -> int:
@@ -140,7 +145,7 @@ class Report:
             f"{format_table(table, left=4)}\n{taken} of {len(self.rows)} layers on falcon, "
             f"{self.extra_bytes / 2**20:.1f} MiB of panels; gain: torch's time over falcon's "
             "(?: predicted, over falcon's without panels)"
-        )
+        ) + (f"\n{self.forward}" if self.forward else "")
 
     __repr__ = __str__
 
@@ -152,7 +157,7 @@ class _Choice:
     how: How | None
     reason: str = ""
     gain: float | None = None
-    measured: bool = False
+    interval: tuple[float, float] | None = None  # of a gain that was measured
     label: str = ""
     panels: Panels | None = None  # of the first of them
     plain: _Choice | None = None  # without panels
@@ -163,6 +168,7 @@ def convert_(
     config: LinearConfig | None = None,
     *,
     filter_fn: Callable[[nn.Module, str], bool] | None = None,
+    example: Any = None,
 ) -> Report:
     """Let a model's linear layers run on falcon, in place, where that is faster.
 
@@ -174,6 +180,9 @@ def convert_(
     config : LinearConfig, optional
     filter_fn : callable, optional
         Called with a layer and its name; False leaves it out.
+    example : Tensor, tuple or mapping, optional
+        An input of the model, or all of its arguments, or keywords. The model, in eval mode, runs
+        on it before it is converted, six times, and the report ends with what this pass gains.
 
     Returns
     -------
@@ -207,6 +216,7 @@ def convert_(
     layers = {name: x for name, x in model.named_modules() if isinstance(x, nn.Linear)}
     if filter_fn is not None:
         layers = {name: x for name, x in layers.items() if filter_fn(x, name)}
+    passes = None if example is None else timed(model, layers, example)
     known: dict[tuple, _Choice] = {}
     chosen: dict[str, _Choice] = {}
     for name, layer in layers.items():
@@ -224,7 +234,8 @@ def convert_(
     for name in sorted(layers, key=lambda name: -(chosen[name].gain or 0.0)):
         rows[name] = _converted(name, layers[name], chosen[name], left, seen)
         left = None if left is None else left - rows[name]["extra_bytes"]
-    return Report([rows[name] for name in layers])
+    ordered = [rows[name] for name in layers]
+    return Report(ordered, None if passes is None else expected(passes, ordered))
 
 
 def revert_(model: nn.Module) -> nn.Module:
@@ -288,23 +299,27 @@ def _measured(layer: nn.Linear, packed: _Choice) -> _Choice:
     w, bias, how = layer.weight, layer.bias, packed.how
     N, K = w.shape
     options = dict(how.options)
-    by_panels = partial(ops.multiply, b=packed.panels.of(w), width=N, bias=bias)
-    by_weight = partial(ops.multiply, b=w.mT, width=N, bias=bias, **options)
-    gain, gain_plain = _gains(layer, how.rows, by_panels, by_weight)
+    packed_call = partial(ops.multiply, b=packed.panels.of(w), width=N, bias=bias)
+    call = partial(ops.multiply, b=w.mT, width=N, bias=bias, **options)
+    by_panels, by_weight = _gains(layer, how.rows, packed_call, call)
     plain_how = replace(how, packs=False, min_m=max(how.rows, how.min_m))
     label = falcon.plan((how.rows, K), w.detach().mT, **options).label
-    plain = _Choice(plain_how, gain=gain_plain, measured=True, label=label)
-    if gain_plain < _LEAST_GAIN:
-        best = max(gain, gain_plain)
-        plain = _Choice(None, f"gains too little: {best:.2f}", gain=best, measured=True)
-    if gain < _LEAST_GAIN or gain < _LEAST_GAIN * gain_plain:
+    plain = _gaining(_Choice(plain_how, label=label), by_weight)
+    if by_weight.median < _LEAST_GAIN:
+        best = max(by_panels, by_weight, key=lambda x: x.median)
+        plain = _gaining(_Choice(None, f"gains too little: {best.median:.2f}"), best)
+    if by_panels.median < max(_LEAST_GAIN, _LEAST_GAIN * by_weight.median):
         return plain
-    if how.min_m < how.rows and _gains(layer, how.min_m, by_panels)[0] < 1.0:
+    if how.min_m < how.rows and _gains(layer, how.min_m, packed_call)[0].median < 1.0:
         how = replace(how, min_m=how.rows)
-    return replace(packed, how=how, gain=gain, measured=True, plain=plain)
+    return _gaining(replace(packed, how=how, plain=plain), by_panels)
 
 
-def _gains(layer: nn.Linear, rows: int, *calls: Callable[[Tensor], Tensor]) -> list[float]:
+def _gaining(choice: _Choice, gain: Estimate) -> _Choice:
+    return replace(choice, gain=gain.median, interval=(gain.low, gain.high))
+
+
+def _gains(layer: nn.Linear, rows: int, *calls: Callable[[Tensor], Tensor]) -> list[Estimate]:
     """Return torch's time over that of each call, in turn."""
     generator = torch.Generator("cpu").manual_seed(0)
     x = torch.randn(rows, layer.in_features, generator=generator, device="cpu")
@@ -314,7 +329,7 @@ def _gains(layer: nn.Linear, rows: int, *calls: Callable[[Tensor], Tensor]) -> l
     )
     sides = [Side.of(str(i), partial(call, x)) for i, call in enumerate((stock, *calls))]
     theirs, *ours = interleave(sides, _ROUNDS, most=_ROUNDS)
-    return [record.over(theirs).median for record in ours]
+    return [record.over(theirs) for record in ours]
 
 
 def _converted(
@@ -345,7 +360,8 @@ def _converted(
         "packed": choice.how is not None and choice.how.packs,
         "min_m": None if choice.how is None else choice.how.min_m,
         "gain": choice.gain,
-        "measured": choice.measured,
+        "interval": choice.interval,
+        "measured": choice.interval is not None,
         "extra_bytes": used,
         "reason": reason,
     }
