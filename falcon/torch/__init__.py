@@ -1,6 +1,7 @@
 """Linear layers of PyTorch on falcon; imported only when it is asked for.
 
 ops.py: `linear` and `matmul`, with gradients, registered as operators of torch.
+stock.py: which products on a GPU are torch's own.
 packed.py: panels of a layer's weight, and the operator that multiplies by them.
 layers.py: `FalconLinear`.
 forward.py: what a whole forward pass gains.
