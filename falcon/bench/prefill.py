@@ -113,7 +113,7 @@ class _Models:
             def about(seconds: float) -> dict[str, Any]:
                 is_ours = model is self.ours
                 layers = {k: x for k, x in model.named_modules() if isinstance(x, nn.Linear)}
-                ((whole, calls),) = falcon.torch.forward.timed(model, layers, operands, rounds=1)
+                whole, calls = falcon.torch.forward.watch(model, layers, operands)
                 share = sum(taken for _, _, taken in calls) / whole
                 facts = {
                     "tokens/s": len(operands[0]) / seconds,

@@ -14,10 +14,10 @@ from torch.nn import functional
 import falcon
 from falcon._core.options import LINEAR, validated
 from falcon._core.text import format_table
-from falcon._core.timing import Estimate, Side, interleave
+from falcon._core.timing import Side, interleave
 
 from . import ops
-from .forward import Forward, expected, timed
+from .forward import Forward, compare
 from .layers import FalconLinear, attach, detach
 from .packed import How, Panels, state_of
 
@@ -111,10 +111,9 @@ class Report:
         Per linear layer: its `name`, `shape` (N, K) and `dtype`; the `scheme` (None: torch's own
         product); from how many rows on it runs (`min_m`); the `gain`, the time of torch's product
         over the layer's, or where `measured` is False what is predicted over falcon's own without
-        panels; the `interval` of a measured gain; `extra_bytes` of panels; and the `reason` where
-        something was not taken.
+        panels; `extra_bytes` of panels; and the `reason` where something was not taken.
     forward : Forward, optional
-        What the pass of `example` gains as a whole.
+        What the forward pass of `example` gains as a whole.
 
     Examples
     --------
@@ -157,7 +156,7 @@ class _Choice:
     how: How | None
     reason: str = ""
     gain: float | None = None
-    interval: tuple[float, float] | None = None  # of a gain that was measured
+    measured: bool = False
     label: str = ""
     panels: Panels | None = None  # of the first of them
     plain: _Choice | None = None  # without panels
@@ -182,7 +181,7 @@ def convert_(
         Called with a layer and its name; False leaves it out.
     example : Tensor, tuple or mapping, optional
         An input of the model, or all of its arguments, or keywords. The model, in eval mode, runs
-        on it before it is converted, six times, and the report ends with what this pass gains.
+        on it with torch's layers and with falcon's, in turns, and the report ends with the gain.
 
     Returns
     -------
@@ -216,7 +215,6 @@ def convert_(
     layers = {name: x for name, x in model.named_modules() if isinstance(x, nn.Linear)}
     if filter_fn is not None:
         layers = {name: x for name, x in layers.items() if filter_fn(x, name)}
-    passes = None if example is None else timed(model, layers, example)
     known: dict[tuple, _Choice] = {}
     chosen: dict[str, _Choice] = {}
     for name, layer in layers.items():
@@ -234,8 +232,14 @@ def convert_(
     for name in sorted(layers, key=lambda name: -(chosen[name].gain or 0.0)):
         rows[name] = _converted(name, layers[name], chosen[name], left, seen)
         left = None if left is None else left - rows[name]["extra_bytes"]
-    ordered = [rows[name] for name in layers]
-    return Report(ordered, None if passes is None else expected(passes, ordered))
+    report = Report([rows[name] for name in layers])
+    if example is None:
+        return report
+    try:
+        return replace(report, forward=compare(model, layers, example))
+    except BaseException:
+        revert_(model)
+        raise
 
 
 def revert_(model: nn.Module) -> nn.Module:
@@ -299,27 +303,23 @@ def _measured(layer: nn.Linear, packed: _Choice) -> _Choice:
     w, bias, how = layer.weight, layer.bias, packed.how
     N, K = w.shape
     options = dict(how.options)
-    packed_call = partial(ops.multiply, b=packed.panels.of(w), width=N, bias=bias)
-    call = partial(ops.multiply, b=w.mT, width=N, bias=bias, **options)
-    by_panels, by_weight = _gains(layer, how.rows, packed_call, call)
+    by_panels = partial(ops.multiply, b=packed.panels.of(w), width=N, bias=bias)
+    by_weight = partial(ops.multiply, b=w.mT, width=N, bias=bias, **options)
+    gain, gain_plain = _gains(layer, how.rows, by_panels, by_weight)
     plain_how = replace(how, packs=False, min_m=max(how.rows, how.min_m))
     label = falcon.plan((how.rows, K), w.detach().mT, **options).label
-    plain = _gaining(_Choice(plain_how, label=label), by_weight)
-    if by_weight.median < _LEAST_GAIN:
-        best = max(by_panels, by_weight, key=lambda x: x.median)
-        plain = _gaining(_Choice(None, f"gains too little: {best.median:.2f}"), best)
-    if by_panels.median < max(_LEAST_GAIN, _LEAST_GAIN * by_weight.median):
+    plain = _Choice(plain_how, gain=gain_plain, measured=True, label=label)
+    if gain_plain < _LEAST_GAIN:
+        best = max(gain, gain_plain)
+        plain = _Choice(None, f"gains too little: {best:.2f}", gain=best, measured=True)
+    if gain < _LEAST_GAIN or gain < _LEAST_GAIN * gain_plain:
         return plain
-    if how.min_m < how.rows and _gains(layer, how.min_m, packed_call)[0].median < 1.0:
+    if how.min_m < how.rows and _gains(layer, how.min_m, by_panels)[0] < 1.0:
         how = replace(how, min_m=how.rows)
-    return _gaining(replace(packed, how=how, plain=plain), by_panels)
+    return replace(packed, how=how, gain=gain, measured=True, plain=plain)
 
 
-def _gaining(choice: _Choice, gain: Estimate) -> _Choice:
-    return replace(choice, gain=gain.median, interval=(gain.low, gain.high))
-
-
-def _gains(layer: nn.Linear, rows: int, *calls: Callable[[Tensor], Tensor]) -> list[Estimate]:
+def _gains(layer: nn.Linear, rows: int, *calls: Callable[[Tensor], Tensor]) -> list[float]:
     """Return torch's time over that of each call, in turn."""
     generator = torch.Generator("cpu").manual_seed(0)
     x = torch.randn(rows, layer.in_features, generator=generator, device="cpu")
@@ -329,7 +329,7 @@ def _gains(layer: nn.Linear, rows: int, *calls: Callable[[Tensor], Tensor]) -> l
     )
     sides = [Side.of(str(i), partial(call, x)) for i, call in enumerate((stock, *calls))]
     theirs, *ours = interleave(sides, _ROUNDS, most=_ROUNDS)
-    return [record.over(theirs) for record in ours]
+    return [record.over(theirs).median for record in ours]
 
 
 def _converted(
@@ -360,8 +360,7 @@ def _converted(
         "packed": choice.how is not None and choice.how.packs,
         "min_m": None if choice.how is None else choice.how.min_m,
         "gain": choice.gain,
-        "interval": choice.interval,
-        "measured": choice.interval is not None,
+        "measured": choice.measured,
         "extra_bytes": used,
         "reason": reason,
     }

@@ -12,7 +12,6 @@ import pytest
 
 import falcon
 from falcon._core.options import FIELDS, LINEAR
-from falcon._core.timing import Estimate
 
 from .support import DTYPES, integers
 
@@ -457,7 +456,7 @@ def test_panels_are_made_where_they_are_predicted_to_gain(rows):
 )
 def test_the_fastest_is_taken(gains, scheme_is_none, is_packed, min_m, monkeypatch, products):
     measured = iter(gains)
-    monkeypatch.setattr(convert, "_gains", lambda *_: [Estimate.of([x]) for x in next(measured)])
+    monkeypatch.setattr(convert, "_gains", lambda *_: next(measured))
     made = layer()
     (row,) = convert_(made, config(measure=True)).rows
     assert next(measured, None) is None
