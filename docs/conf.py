@@ -20,6 +20,7 @@ extensions = [
     "sphinx_design",
     "generated",
     "mathml",
+    "notebooks",
 ]
 exclude_patterns = ["_build", "jupyter_execute"]
 default_role = "name"

@@ -2,7 +2,10 @@
 
 import importlib
 import inspect
+import json
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -78,6 +81,29 @@ def test_the_notebooks_run_without_a_compiler(notebook, monkeypatch):
         for code in blocks(notebook, "{code-cell}"):
             exec(compile(code, str(notebook), "exec"), place)
     sys.modules["matplotlib.pyplot"].close("all")
+
+
+def test_the_course_for_jupyter(tmp_path, monkeypatch):
+    """The notebooks of the archive hold the pages' text and code, and find reference/ in it."""
+    pytest.importorskip("matplotlib")
+    monkeypatch.syspath_prepend(str(DOCS / "_ext"))
+    importlib.import_module("notebooks").write(tmp_path)
+    for page in NOTEBOOKS:
+        made = json.loads((tmp_path / "learn" / f"{page.stem}.ipynb").read_text("utf-8"))
+        kinds = {"code": [], "markdown": []}
+        for cell in made["cells"]:
+            kinds[cell["cell_type"]].append("".join(cell["source"]))
+        assert kinds["code"] == [x.strip() for x in blocks(page, "{code-cell}")]
+        text = "\n".join(kinds["markdown"])
+        assert text.startswith("# ")
+        assert text.count("<details>") == 1
+        assert not re.search(r"```\{|\]\(\.\./", text)
+    for name in ("strassen.svg", "strassen.png", "flow.svg"):
+        assert (tmp_path / "pictures" / name).stat().st_size > 0
+    how = {"cwd": tmp_path / "learn", "env": {**os.environ, "PYTHONPATH": str(ROOT)}}
+    code = [sys.executable, "-c", "import course, sys; print(*sys.path, sep='\\n')"]
+    found = subprocess.run(code, capture_output=True, text=True, check=True, **how).stdout
+    assert str(tmp_path) in found.splitlines()
 
 
 @pytest.mark.parametrize("name", NAMES + EXTRAS)

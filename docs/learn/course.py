@@ -10,7 +10,8 @@ import numpy as np
 import falcon
 from falcon._backends import available_backends
 
-sys.path.append(str(Path(__file__).parents[2]))
+# In the clone, and in the archive of notebooks.
+sys.path += [str(x) for x in Path(__file__).parents[1:3] if (x / "reference").is_dir()]
 
 # The palette of Okabe and Ito, which the colour-blind tell apart.
 BLUE, ORANGE, GREEN, RED, SKY = "#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9"

@@ -20,7 +20,8 @@ import falcon
 from falcon._backends import DEVICE, get_backend
 from falcon._core.dtypes import CUDA, DType
 from falcon._core.matrix import Matrix
-from falcon._gpu import cublas, device
+from falcon._gpu import cublas, device, kernels
+from falcon._gpu.arrays import library_of
 from falcon._gpu.matrix import Operand
 from falcon._gpu.rates import random_matrix
 from falcon._gpu.steps import run
@@ -35,13 +36,15 @@ from .workloads import Case, Shape
 # Options of falcon.gemm that apply to a GPU; threads and backend are those of the host.
 _OPTIONS = ("scheme", "arithmetic", "max_growth", "workspace_limit")
 _ERROR_ROWS = 32
+# The first half of A's rows, and of B's columns, is so many times as large as the other one.
+_UNEVEN, _FACTOR = "falcon uneven", 4.0
 _CUBLAS_SETTINGS = ("CUBLAS_", "CUBLASLT_", "NVIDIA_TF32_OVERRIDE")
 # With so few, operands below 1 MB fit in the cache; their products are bound by launches anyway.
 _MOST_COPIES = 64
 
 
 class OnGpu(Comparison):
-    """Falcon's choice, the same with B packed, its classical path, cuBLAS, and torch with CUDA."""
+    """Falcon's choice, the same with B packed, of uneven operands; classical, cuBLAS, torch."""
 
     def __init__(self, options: argparse.Namespace, settings: dict[str, Any]) -> None:
         settings = {name: settings[name] for name in _OPTIONS}
@@ -102,10 +105,17 @@ def _sides(case: Case, options: dict[str, Any]) -> list[Side]:
         left, right = (device.download(x).astype(np.float64) for x in (a[rows], b))
         return left @ right
 
-    def side(name: str, call: Callable[..., Any], right: list[Any], plan: Any = None) -> Side:
+    def side(
+        name: str,
+        call: Callable[..., Any],
+        right: list[Any],
+        plan: Any = None,
+        left: list[Any] | None = None,
+    ) -> Side:
         """Return a side whose `call(a, b, out)` returns what is timed."""
         out = device.empty((shape.M, shape.N), row.numpy)
-        calls = [call(x, y, out) for (x, _), y in zip(operands, right, strict=True)]
+        pairs = zip(left or [x for x, _ in operands], right, strict=True)
+        calls = [call(x, y, out) for x, y in pairs]
 
         def mean(count: int) -> float:
             start = device.event()
@@ -115,20 +125,27 @@ def _sides(case: Case, options: dict[str, Any]) -> list[Side]:
 
         def told(_: float) -> dict[str, Any]:
             calls[0]()  # the result whose error is measured
-            error = relative_error(device.download(out[rows]), exact())
+            found = device.download(out[rows]).astype(np.float64)
+            if left:
+                found[: (shape.M // 2 + rows.step - 1) // rows.step] /= _FACTOR
+                found[:, : shape.N // 2] /= _FACTOR
+            error = relative_error(found, exact())
             return {"kernel": about.name, "plan": plan, "error": error,
                     "extra_bytes": panel_bytes(right[0])}  # fmt: skip
 
         return Side(name, mean, rest=0.0, about=told)
 
-    def ours(name: str, right: list[Any], **how: Any) -> Side:
-        plan = plan_entry(falcon.plan(a, right[0], **how))
-        return side(name, lambda x, y, out: partial(falcon.gemm, x, y, out=out, **how), right, plan)
+    def ours(name: str, right: list[Any], left: list[Any] | None = None, **how: Any) -> Side:
+        def call(x: Any, y: Any, out: Any) -> Callable[[], Any]:
+            return partial(falcon.gemm, x, y, out=out, **how)
 
-    plain = [y for _, y in operands]
+        return side(name, call, right, plan_entry(falcon.plan(a, right[0], **how)), left)
+
+    plain, uneven = [y for _, y in operands], _uneven(_operands(shape, row, about.l2_bytes))
     return [
         ours(FALCON, plain, **options),
         ours(PACKED, [falcon.pack(y, rows=shape.M, **options) for y in plain]),
+        ours(_UNEVEN, [y for _, y in uneven], [x for x, _ in uneven], **options),
         ours(CLASSICAL, plain, **{**options, "scheme": "classical"}),
         side("cublas", partial(_cublas, row), plain),
         *([side("torch", partial(_torch_call, row), plain)] if _torch() else []),
@@ -142,6 +159,16 @@ def _operands(shape: Shape, dtype: DType, l2_bytes: int) -> list[tuple[Any, Any]
     left = [_random(shape.M, shape.K, dtype, 2 * seed) for seed in range(copies)]
     right = [_random(shape.K, shape.N, dtype, 2 * seed + 1) for seed in range(copies)]
     return list(zip(left, right, strict=True))
+
+
+def _uneven(pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """Multiply halves of operands by `_FACTOR`, in place: lines that schemes add up differ."""
+    for a, b in pairs:
+        for half in (a[: a.shape[0] // 2], b[:, : b.shape[1] // 2]):
+            if 0 not in half.shape:
+                x = library_of(half).matrix(half)
+                run(kernels.copy(x, x, _FACTOR))
+    return pairs
 
 
 def _random(rows: int, columns: int, dtype: DType, seed: int) -> Any:

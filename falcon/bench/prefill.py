@@ -11,7 +11,6 @@ import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache, partial
-from time import perf_counter
 from typing import Any
 
 import torch
@@ -113,11 +112,12 @@ class _Models:
         def side(name: str, model: nn.Module) -> Side:
             def about(seconds: float) -> dict[str, Any]:
                 is_ours = model is self.ours
-                start = perf_counter()
-                linear = _linear_seconds(model, *operands)
+                layers = {k: x for k, x in model.named_modules() if isinstance(x, nn.Linear)}
+                whole, calls = falcon.torch.forward.watch(model, layers, operands)
+                share = sum(taken for _, _, taken in calls) / whole
                 facts = {
                     "tokens/s": len(operands[0]) / seconds,
-                    "in linear layers": f"{100 * linear / (perf_counter() - start):.0f} %",
+                    "in linear layers": f"{100 * share:.0f} %",
                 }
                 return {
                     "library": "falcon" if is_ours else "PyTorch",
@@ -132,26 +132,6 @@ class _Models:
             return Side(name, call.time, about=about)
 
         return Prepared([side(FALCON, self.ours), side("torch", self.stock)], note=self.note)
-
-
-def _linear_seconds(model: nn.Module, *operands: Any) -> float:
-    """Return the time that linear layers take in a run."""
-    spent, begun = [0.0], [0.0]
-
-    def before(*_: Any) -> None:
-        begun[0] = perf_counter()
-
-    def after(*_: Any) -> None:
-        spent[0] += perf_counter() - begun[0]
-
-    hooks = []
-    for layer in model.modules():
-        if isinstance(layer, nn.Linear):
-            hooks += [layer.register_forward_pre_hook(before), layer.register_forward_hook(after)]
-    model(*operands)
-    for hook in hooks:
-        hook.remove()
-    return spent[0]
 
 
 def _reference(model: Decoder, x: Tensor) -> Tensor:

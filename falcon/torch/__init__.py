@@ -1,8 +1,10 @@
 """Linear layers of PyTorch on falcon; imported only when it is asked for.
 
 ops.py: `linear` and `matmul`, with gradients, registered as operators of torch.
+stock.py: which products on a GPU are torch's own.
 packed.py: panels of a layer's weight, and the operator that multiplies by them.
 layers.py: `FalconLinear`.
+forward.py: what a whole forward pass gains.
 convert.py: `convert_`, `revert_`: the linear layers of a model on falcon, and back.
 
 >>> import torch, falcon
@@ -12,7 +14,17 @@ True
 """
 
 from .convert import LinearConfig, Report, convert_, revert_
+from .forward import Forward
 from .layers import FalconLinear
 from .ops import linear, matmul
 
-__all__ = ["FalconLinear", "LinearConfig", "Report", "convert_", "linear", "matmul", "revert_"]
+__all__ = [
+    "FalconLinear",
+    "Forward",
+    "LinearConfig",
+    "Report",
+    "convert_",
+    "linear",
+    "matmul",
+    "revert_",
+]

@@ -17,6 +17,7 @@ from falcon._core.text import format_table
 from falcon._core.timing import Side, interleave
 
 from . import ops
+from .forward import Forward, compare
 from .layers import FalconLinear, attach, detach
 from .packed import How, Panels, state_of
 
@@ -111,6 +112,8 @@ class Report:
         product); from how many rows on it runs (`min_m`); the `gain`, the time of torch's product
         over the layer's, or where `measured` is False what is predicted over falcon's own without
         panels; `extra_bytes` of panels; and the `reason` where something was not taken.
+    forward : Forward, optional
+        What the forward pass of `example` gains as a whole.
 
     Examples
     --------
@@ -121,6 +124,7 @@ class Report:
     """
 
     rows: list[dict[str, Any]]
+    forward: Forward | None = None
 
     @property
     def extra_bytes(self) -> int:
@@ -140,7 +144,7 @@ class Report:
             f"{format_table(table, left=4)}\n{taken} of {len(self.rows)} layers on falcon, "
             f"{self.extra_bytes / 2**20:.1f} MiB of panels; gain: torch's time over falcon's "
             "(?: predicted, over falcon's without panels)"
-        )
+        ) + (f"\n{self.forward}" if self.forward else "")
 
     __repr__ = __str__
 
@@ -163,6 +167,7 @@ def convert_(
     config: LinearConfig | None = None,
     *,
     filter_fn: Callable[[nn.Module, str], bool] | None = None,
+    example: Any = None,
 ) -> Report:
     """Let a model's linear layers run on falcon, in place, where that is faster.
 
@@ -174,6 +179,9 @@ def convert_(
     config : LinearConfig, optional
     filter_fn : callable, optional
         Called with a layer and its name; False leaves it out.
+    example : Tensor, tuple or mapping, optional
+        An input of the model, or all of its arguments, or keywords. The model, in eval mode, runs
+        on it with torch's layers and with falcon's, in turns, and the report ends with the gain.
 
     Returns
     -------
@@ -224,7 +232,14 @@ def convert_(
     for name in sorted(layers, key=lambda name: -(chosen[name].gain or 0.0)):
         rows[name] = _converted(name, layers[name], chosen[name], left, seen)
         left = None if left is None else left - rows[name]["extra_bytes"]
-    return Report([rows[name] for name in layers])
+    report = Report([rows[name] for name in layers])
+    if example is None:
+        return report
+    try:
+        return replace(report, forward=compare(model, layers, example))
+    except BaseException:
+        revert_(model)
+        raise
 
 
 def revert_(model: nn.Module) -> nn.Module:

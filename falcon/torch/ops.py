@@ -21,6 +21,8 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 import falcon
 from falcon._core.dtypes import TABLE, DType
 
+from .stock import is_stock
+
 
 def _missing(row: DType) -> str:
     """Return which package a type needs that is not installed; "" if there is none."""
@@ -243,6 +245,9 @@ def differentiate(name: str, stock: Callable[..., Tensor], recorded: Callable[..
 def multiply(x: Tensor, b: Any, width: int, bias: Tensor | None, **options: Any) -> Tensor:
     """Return ``x @ b + bias``, for a matrix or a packed operand b of so many columns."""
     rows = x.reshape(-1, x.shape[-1])
+    by_plan = x.is_cuda and isinstance(b, Tensor) and not options
+    if by_plan and bias is not None and is_stock(rows, b):
+        return functional.linear(x, b.mT, bias).contiguous()  # it adds the bias without a pass
     out = x.new_empty((rows.shape[0], width))
     options |= _options(x)
     if bias is None or x.is_cuda:

@@ -53,7 +53,7 @@ def test_a_run_stops_and_goes_on(capsys, tmp_path, monkeypatch):
         host = {**machine, "system": f"Linux {done}", "memory": done, "cpu": "another"}
         monkeypatch.setattr(gpu, "describe_machine", lambda host=host: host)
         status, out, err = run(capsys, *asked, "--time-budget", 1e-9)
-        assert status == INCOMPLETE
+        assert status == INCOMPLETE, err
         assert "the same command resumes it" in err
         assert not path.exists()
         kept = json.loads(part.read_text())["document"]["cases"]
@@ -69,7 +69,7 @@ def test_a_run_stops_and_goes_on(capsys, tmp_path, monkeypatch):
     found = records.read(path)
     assert [x["key"] for x in found["cases"]] == cases
     sides = found["cases"][0]["sides"]
-    assert set(sides) == {"falcon", "falcon packed", "falcon classical", "cublas"}
+    assert set(sides) == {"falcon", "falcon packed", "falcon uneven", "falcon classical", "cublas"}
     assert all(0 < x["error"] < 1e-5 for x in sides.values())
     assert [sides[x]["plan"]["scheme"] for x in ("falcon", "falcon packed")] == ["strassen"] * 2
     assert found["machine"]["gpu"]["device"] == "Stand-in"

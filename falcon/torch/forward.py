@@ -1,0 +1,124 @@
+"""What a whole forward pass gains by the layers that were converted: both are timed in turns.
+
+The gains of single layers do not tell it: threads of torch's other operators go on spinning when a
+layer begins, and take CPUs from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from falcon._core.timing import LEAST_PAIRS, Estimate, Side, interleave
+
+from .layers import FalconLinear
+
+
+@dataclass(frozen=True)
+class Forward:
+    """Gain of a whole forward pass of a model on an example; printable.
+
+    Attributes
+    ----------
+    rows : int
+        Rows (tokens) of the example: the most that a linear layer takes in one call.
+    seconds, share : float
+        Median time of the pass with torch's layers, and the part of it in converted ones.
+    gain, low, high : float
+        Time of that pass over the converted model's: median, and an interval of 94 % or more.
+
+    Examples
+    --------
+    >>> import torch, falcon.torch
+    >>> model = torch.nn.Sequential(torch.nn.Linear(8, 9), torch.nn.ReLU())  # too small to gain
+    >>> falcon.torch.convert_(model, example=torch.ones(5, 8)).forward.gain
+    1.0
+    """
+
+    rows: int
+    seconds: float
+    share: float
+    gain: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return (
+            f"forward pass of {self.rows} rows: {1e3 * self.seconds:.3g} ms with torch's layers, "
+            f"{100 * self.share:.0f} % in those that are on falcon now; gain of the pass "
+            f"{self.gain:.2f} ({self.low:.2f} to {self.high:.2f})"
+        )
+
+
+def compare(model: nn.Module, layers: Mapping[str, nn.Module], example: Any) -> Forward:
+    """Time passes with torch's linear layers and with those that were converted, in turns."""
+    ours = [x for x in layers.values() if isinstance(x, FalconLinear)]
+
+    def call(kind: type[nn.Module]) -> None:
+        for layer in ours:
+            layer.__class__ = kind
+        _run(model, example)
+
+    gain = Estimate(1.0, 1.0, 1.0, 1)
+    try:
+        call(nn.Linear)
+        whole, calls = watch(model, layers, example)
+        seconds = whole
+        if ours:
+            kinds = {"falcon": FalconLinear, "torch": nn.Linear}
+            sides = [Side.of(name, partial(call, kind)) for name, kind in kinds.items()]
+            made, stock = interleave(sides, LEAST_PAIRS, most=2 * LEAST_PAIRS)
+            gain, seconds = made.over(stock), stock.median
+    finally:
+        for layer in ours:
+            layer.__class__ = FalconLinear
+    fewest = {
+        name: x._panels.how.min_m for name, x in layers.items() if isinstance(x, FalconLinear)
+    }
+    taken = sum(t for name, rows, t in calls if name in fewest and rows >= fewest[name])
+    most = max((rows for _, rows, _ in calls), default=0)
+    return Forward(most, seconds, taken / whole, gain.median, gain.low, gain.high)
+
+
+def watch(
+    model: nn.Module, layers: Mapping[str, nn.Module], example: Any
+) -> tuple[float, list[tuple[str, int, float]]]:
+    """Run a model; return the seconds, and the calls of its layers: name, rows, seconds."""
+    calls: list[tuple[str, int, float]] = []
+
+    def watched(name: str, forward: Any) -> Any:
+        def call(x: Tensor) -> Any:
+            start = perf_counter()
+            made = forward(x)
+            calls.append((name, x.numel() // max(x.shape[-1], 1), perf_counter() - start))
+            return made
+
+        return call
+
+    own = {name: vars(x).get("forward") for name, x in layers.items()}
+    try:
+        for name, layer in layers.items():  # hooks would end nn.TransformerEncoderLayer's fast path
+            layer.forward = watched(name, layer.forward)
+        start = perf_counter()
+        _run(model, example)
+        return perf_counter() - start, calls
+    finally:
+        for name, layer in layers.items():
+            del layer.forward
+            if own[name] is not None:
+                layer.forward = own[name]
+
+
+@torch.no_grad()
+def _run(model: nn.Module, example: Any) -> None:
+    """Run a model on a tensor, a tuple of arguments, or a mapping of keywords."""
+    if isinstance(example, Mapping):
+        model(**example)
+    else:
+        model(*(example if isinstance(example, tuple) else (example,)))
