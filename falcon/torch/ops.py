@@ -7,7 +7,8 @@ that these programs have them too: reverse ones are its own products, forward on
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
+from math import prod
 from typing import Any
 
 import torch
@@ -19,7 +20,11 @@ from torch.overrides import handle_torch_function, has_torch_function
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 import falcon
-from falcon._core.dtypes import TABLE, DType
+from falcon._backends import host_engine
+from falcon._core.dtypes import FLOAT32, FLOAT64, TABLE, DType
+from falcon._core.options import Options
+from falcon._core.policy import LEAST_BATCH_OF_TENSORS, is_long_batch
+from falcon._front.execute import problem_of_sizes
 
 
 def _missing(row: DType) -> str:
@@ -38,6 +43,21 @@ DTYPES = {getattr(torch, row.name): _missing(row) for row in _FLOATS}
 # fewer rows, for which falcon would copy B (nn.Linear's weight is B by columns).
 LEAST_PRODUCT = 256**3
 LEAST_ROWS = 16
+# Those of batches that falcon's engine takes; half floats are torch's.
+BATCHED = {torch.float32: FLOAT32, torch.float64: FLOAT64}
+
+
+def _keys(x: Tensor) -> int:
+    """Return torch's kernels that a call with this operand goes through, as bits."""
+    keys: int = torch._C._dispatch_keys(x).raw_repr()
+    return keys
+
+
+with torch.inference_mode():
+    _PLAIN_KEYS = {_keys(torch.empty(0))}
+with torch.inference_mode(False):
+    _PLAIN_KEYS.add(_keys(torch.empty(0)))
+_PLAIN = (Tensor, torch.nn.Parameter)
 
 library = torch.library.Library("falcon", "DEF")
 library.define("linear(Tensor x, Tensor w, Tensor? bias) -> Tensor")
@@ -85,9 +105,11 @@ def linear(x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor:
         return functional.linear(x, w, bias)
     x, w, bias = cast(x, w, bias)
     check_linear(x, w, bias)
-    if not is_traced() and _is_for_torch(x, w.shape[0]):
+    if is_traced():
+        return torch.ops.falcon.linear(x, w, bias)
+    if _is_for_torch(x, w.shape[0]):
         return functional.linear(x, w, bias)
-    return torch.ops.falcon.linear(x, w, bias)
+    return _called(torch.ops.falcon.linear, _linear_product, _Linear, x, w, bias)
 
 
 def matmul(a: Tensor, b: Tensor) -> Tensor:
@@ -128,10 +150,12 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     if b.ndim == 2:
         return linear(a, b.mT)
     a, b, _ = cast(a, b, None)
-    _check_matmul(a, b)
-    if not is_traced() and _is_for_torch(a, b.shape[-1], a.shape[-2]):
+    batch = _check_matmul(a, b)
+    if is_traced():
+        return torch.ops.falcon.matmul(a, b)
+    if _is_batch_for_torch(a, b, batch):
         return torch.matmul(a, b)
-    return torch.ops.falcon.matmul(a, b)
+    return _called(torch.ops.falcon.matmul, _product, _Matmul, a, b)
 
 
 def is_symbolic(*operands: Any) -> bool:
@@ -160,11 +184,40 @@ def is_traced() -> bool:
     return torch.compiler.is_compiling() or torch.jit.is_tracing()
 
 
+def _is_seen(*operands: Tensor | None) -> bool:
+    """Whether a mode, a transform, a subclass or the profiler is to see the call of an operator."""
+    for x in operands:
+        if x is not None and (type(x) not in _PLAIN or _keys(x) not in _PLAIN_KEYS):
+            return True
+    return (
+        torch._C._len_torch_dispatch_stack() > 0
+        or torch._C._is_torch_function_mode_enabled()
+        or torch._C._are_functorch_transforms_active()
+        or torch.autograd._profiler_enabled()
+        or forward_ad._current_level >= 0
+    )
+
+
+def _called(
+    op: Callable[..., Tensor],
+    product: Callable[..., Tensor],
+    function: type[torch.autograd.Function],
+    *operands: Tensor | None,
+) -> Tensor:
+    """Call an operator; its product at once if nobody sees that: the dispatcher takes 40 us."""
+    if _is_seen(*operands):
+        return op(*operands)
+    if torch.is_grad_enabled() and torch._C._any_requires_grad(*operands):
+        recorded: Tensor = function.apply(*operands)
+        return recorded
+    return product(*operands)
+
+
 class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
         ctx.bias_shape = None if bias is None else bias.shape
-        return _forward(torch.ops.falcon.linear, ctx, x, w, bias)
+        return _forward(torch.ops.falcon.linear, _linear_product, ctx, x, w, bias)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -183,7 +236,7 @@ class _Linear(torch.autograd.Function):
 class _Matmul(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
-        return _forward(torch.ops.falcon.matmul, ctx, a, b)
+        return _forward(torch.ops.falcon.matmul, _product, ctx, a, b)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -196,9 +249,16 @@ class _Matmul(torch.autograd.Function):
         return for_a, for_b
 
 
-def _forward(op: Callable[..., Tensor], ctx: Any, *operands: Tensor | None) -> Tensor:
+def _forward(
+    op: Callable[..., Tensor],
+    product: Callable[..., Tensor],
+    ctx: Any,
+    *operands: Tensor | None,
+) -> Tensor:
     """Keep the factors and call the next kernel; levels of functorch outside of this one record."""
     ctx.save_for_backward(*operands[:2])
+    if not _is_seen(*operands):
+        return product(*operands)
     levels = torch._C._are_functorch_transforms_active()
     with torch.set_grad_enabled(levels), torch._C._AutoDispatchBelowAutograd():
         return op(*operands)
@@ -259,15 +319,27 @@ def linear_now(x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
     check_linear(x, w, bias)
     if _is_for_torch(x, w.shape[0]):
         return functional.linear(x, w, bias).contiguous()
+    return _linear_product(x, w, bias)
+
+
+def _linear_product(x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
     return multiply(x, w.mT, w.shape[0], bias)
 
 
 def _matmul(a: Tensor, b: Tensor) -> Tensor:
-    _check_matmul(a, b)
-    if _is_for_torch(a, b.shape[-1], a.shape[-2]):
+    if _is_batch_for_torch(a, b, _check_matmul(a, b)):
         return torch.matmul(a, b).contiguous()
-    made: Tensor = falcon.matmul(a, b, **_options(a))
-    return made
+    return _product(a, b)
+
+
+def _product(a: Tensor, b: Tensor) -> Tensor:
+    made: Any
+    if a.dtype not in BATCHED or a.is_cuda:
+        made = falcon.matmul(a, b, **_options(a))
+        return made
+    # NumPy's views: for tensors, falcon.matmul takes 6 us longer.
+    made = falcon.matmul(a.numpy(force=True), b.numpy(force=True), **_options(a))
+    return torch.from_numpy(made)
 
 
 @torch.library.register_fake("falcon::linear", lib=library)
@@ -327,12 +399,33 @@ def _options(x: Tensor) -> dict[str, Any]:
     return {} if x.is_cuda else {"threads": torch.get_num_threads()}
 
 
-def _is_for_torch(x: Tensor, columns: int, rows: int | None = None) -> bool:
+def _is_for_torch(x: Tensor, columns: int) -> bool:
     """Whether torch's own product is the faster one."""
-    K = x.shape[-1]
-    if rows is None:
-        rows = x.numel() // max(K, 1)
-    return rows < LEAST_ROWS or rows * K * columns < LEAST_PRODUCT
+    rows = x.numel() // max(x.shape[-1], 1)
+    return rows < LEAST_ROWS or rows * x.shape[-1] * columns < LEAST_PRODUCT
+
+
+def _is_batch_for_torch(a: Tensor, b: Tensor, batch: tuple[int, ...]) -> bool:
+    """Whether torch's own products are the faster ones.
+
+    In float32, torch.bmm is as fast as falcon's engine where few rows share a B by columns, which
+    the engine transposes, unless operands are views that torch would copy.
+    """
+    (M, K), N = a.shape[-2:], b.shape[-1]
+    if a.is_cuda or a.dtype not in BATCHED:
+        return M < LEAST_ROWS or M * N * K < LEAST_PRODUCT
+    few = 16 < M < 512 and a.dtype is torch.float32 and b.stride(-1) != 1
+    if few and a.is_contiguous() and b.mT.is_contiguous():
+        return True
+    return not _pays((M, N, K), BATCHED[a.dtype], prod(batch), torch.get_num_threads())
+
+
+@lru_cache(1024)
+def _pays(sizes: tuple[int, int, int], operand: DType, count: int, threads: int) -> bool:
+    """Whether falcon's engine multiplies such a batch, and long enough for a call of Python."""
+    problem, engine = problem_of_sizes(sizes, operand, Options(threads=threads)), host_engine()
+    is_long = is_long_batch(problem, count, LEAST_BATCH_OF_TENSORS)
+    return is_long and engine.why_not(problem) is None and engine.beats_blas(problem, count)
 
 
 def cast(x: Tensor, w: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -382,6 +475,8 @@ def _check_matmul(a: Tensor, b: Tensor) -> tuple[int, ...]:
             f"a has shape {tuple(a.shape)} and b {tuple(b.shape)}; expected (..., M, K) and "
             "(..., K, N)"
         )
+    if a.shape[:-2] == b.shape[:-2]:
+        return a.shape[:-2]
     try:
         return tuple(torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
     except RuntimeError as error:
