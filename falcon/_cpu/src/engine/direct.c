@@ -51,12 +51,23 @@ void fl_advance(const falcon_batch *b, fl_place *x) {
 static const double macs_per_claim = 5e5, macs_of_a_matrix = 500;
 enum { CLAIMS_PER_THREAD = 8 };
 
+/* The fewest parts of a matrix that keep nine of ten threads busy: each part packs B once more. */
+static ptrdiff_t fewest_parts(ptrdiff_t count, int team, ptrdiff_t most) {
+    ptrdiff_t parts = 1;
+    while (parts < most && 10 * count * parts < 9 * team * fl_div_up(count * parts, team))
+        parts++;
+    return parts;
+}
+
 fl_claims fl_claims_of(const falcon_problem *q, ptrdiff_t count, int team, ptrdiff_t strips) {
     const double macs = (double)q->M * (double)q->N * (double)q->K + macs_of_a_matrix;
     fl_claims x = {.team = team, .parts = 1};
     const ptrdiff_t claims = (ptrdiff_t)team * CLAIMS_PER_THREAD;
-    if (team > 1 && count < claims) /* parts of at least half a claim */
+    if (team > 1 && count < claims) { /* parts of at least half a claim */
         x.parts = FL_MAX(1, FL_MIN(FL_MIN(strips, fl_div_up(claims, count)), (ptrdiff_t)(2 * macs / macs_per_claim)));
+        if (q->b_cs != 1)
+            x.parts = fewest_parts(count, team, x.parts);
+    }
     x.units = count * x.parts;
     x.grab = FL_MAX(1, FL_MIN((ptrdiff_t)(macs_per_claim / macs * (double)x.parts), x.units / claims));
     return x;
@@ -152,10 +163,13 @@ static void strips_of(const fl_direct *d, fl_matrices at, fl_matrices next, ptrd
                 const ptrdiff_t ld = d->how.b_rs / elem;
                 if (!d->whole)
                     fl_gather(b, q->b_cs, q->b_rs, cols, q->K, elem, to, ld);
-                else /* steps that are transposed in vectors; packing the others would pad them */
+                else
                     kern->pack_b(b, q->b_cs, q->b_rs, cols, d->whole, to, d->whole);
-                for (ptrdiff_t k = d->whole; d->whole && k < q->K; k++)
-                    fl_gather(b + k * q->b_rs * elem, q->b_cs, 0, cols, 1, elem, to + k * ld * elem, cols);
+                if (d->whole && d->whole < q->K) { /* the last vector of steps: some of them once more */
+                    const ptrdiff_t k = q->K - kern->vlen;
+                    kern->pack_b(b + k * q->b_rs * elem, q->b_cs, q->b_rs, cols, kern->vlen, to + k * ld * elem,
+                                 kern->vlen);
+                }
             }
             b = to;
         }
