@@ -1,6 +1,7 @@
 """Linear layers of PyTorch on falcon; imported only when it is asked for.
 
 ops.py: `linear` and `matmul`, with gradients, registered as operators of torch.
+operands.py: which tensors falcon takes, and what else would see a call.
 packed.py: panels of a layer's weight, and the operator that multiplies by them.
 layers.py: `FalconLinear`.
 convert.py: `convert_`, `revert_`: the linear layers of a model on falcon, and back.

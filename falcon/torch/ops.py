@@ -16,29 +16,17 @@ from torch import Tensor
 from torch._functorch.autograd_function import enable_single_level_autograd_function
 from torch.autograd import forward_ad
 from torch.nn import functional
-from torch.overrides import handle_torch_function, has_torch_function
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+from torch.overrides import handle_torch_function
 
 import falcon
 from falcon._backends import host_engine
-from falcon._core.dtypes import FLOAT32, FLOAT64, TABLE, DType
+from falcon._core.dtypes import FLOAT32, FLOAT64, DType
 from falcon._core.options import Options
 from falcon._core.policy import LEAST_BATCH_OF_TENSORS, is_long_batch
 from falcon._front.execute import problem_of_sizes
 
+from .operands import cast, check_linear, check_matmul, is_foreign, is_seen, is_symbolic, is_traced
 
-def _missing(row: DType) -> str:
-    """Return which package a type needs that is not installed; "" if there is none."""
-    try:
-        row.numpy  # noqa: B018
-    except TypeError as error:
-        return str(error)
-    return ""
-
-
-# The real floating-point types that torch has too, and what each needs that is missing.
-_FLOATS = (x for x in TABLE if x.unit_roundoff and not x.is_complex and hasattr(torch, x.name))
-DTYPES = {getattr(torch, row.name): _missing(row) for row in _FLOATS}
 # Left to torch: products of fewer multiplications, which falcon's Python code would delay, and of
 # fewer rows, for which falcon would copy B (nn.Linear's weight is B by columns).
 LEAST_PRODUCT = 256**3
@@ -46,18 +34,6 @@ LEAST_ROWS = 16
 # Those of batches that falcon's engine takes; half floats are torch's.
 BATCHED = {torch.float32: FLOAT32, torch.float64: FLOAT64}
 
-
-def _keys(x: Tensor) -> int:
-    """Return torch's kernels that a call with this operand goes through, as bits."""
-    keys: int = torch._C._dispatch_keys(x).raw_repr()
-    return keys
-
-
-with torch.inference_mode():
-    _PLAIN_KEYS = {_keys(torch.empty(0))}
-with torch.inference_mode(False):
-    _PLAIN_KEYS.add(_keys(torch.empty(0)))
-_PLAIN = (Tensor, torch.nn.Parameter)
 
 library = torch.library.Library("falcon", "DEF")
 library.define("linear(Tensor x, Tensor w, Tensor? bias) -> Tensor")
@@ -150,52 +126,12 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     if b.ndim == 2:
         return linear(a, b.mT)
     a, b, _ = cast(a, b, None)
-    batch = _check_matmul(a, b)
+    batch = check_matmul(a, b)
     if is_traced():
         return torch.ops.falcon.matmul(a, b)
     if _is_batch_for_torch(a, b, batch):
         return torch.matmul(a, b)
     return _called(torch.ops.falcon.matmul, _product, _Matmul, a, b)
-
-
-def is_symbolic(*operands: Any) -> bool:
-    """Whether one of them is no tensor, but records what is called, as those of torch.fx do."""
-    return has_torch_function(operands) and any(not isinstance(x, Tensor | None) for x in operands)
-
-
-def is_foreign(*operands: Tensor | None) -> bool:
-    """Whether one of them is of a kind that only torch, or its own class, multiplies.
-
-    While TorchScript is traced for ONNX, which does not know falcon, all are.
-    """
-    for x in operands:
-        if x is not None and (
-            not (x.is_cpu or x.is_cuda)
-            or x.layout is not torch.strided
-            or x.is_nested
-            or is_traceable_wrapper_subclass(x)
-        ):
-            return True
-    return torch.jit.is_tracing() and torch.onnx.is_in_onnx_export()
-
-
-def is_traced() -> bool:
-    """Whether a program is being recorded, so that sizes may be others when it runs."""
-    return torch.compiler.is_compiling() or torch.jit.is_tracing()
-
-
-def _is_seen(*operands: Tensor | None) -> bool:
-    """Whether a mode, a transform, a subclass or the profiler is to see the call of an operator."""
-    for x in operands:
-        if x is not None and (type(x) not in _PLAIN or _keys(x) not in _PLAIN_KEYS):
-            return True
-    return (
-        torch._C._len_torch_dispatch_stack() > 0
-        or torch._C._is_torch_function_mode_enabled()
-        or torch._C._are_functorch_transforms_active()
-        or torch.autograd._profiler_enabled()
-        or forward_ad._current_level >= 0
-    )
 
 
 def _called(
@@ -205,7 +141,7 @@ def _called(
     *operands: Tensor | None,
 ) -> Tensor:
     """Call an operator; its product at once if nobody sees that: the dispatcher takes 40 us."""
-    if _is_seen(*operands):
+    if is_seen(*operands):
         return op(*operands)
     if torch.is_grad_enabled() and torch._C._any_requires_grad(*operands):
         recorded: Tensor = function.apply(*operands)
@@ -257,7 +193,7 @@ def _forward(
 ) -> Tensor:
     """Keep the factors and call the next kernel; levels of functorch outside of this one record."""
     ctx.save_for_backward(*operands[:2])
-    if not _is_seen(*operands):
+    if not is_seen(*operands):
         return product(*operands)
     levels = torch._C._are_functorch_transforms_active()
     with torch.set_grad_enabled(levels), torch._C._AutoDispatchBelowAutograd():
@@ -327,7 +263,7 @@ def _linear_product(x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _matmul(a: Tensor, b: Tensor) -> Tensor:
-    if _is_batch_for_torch(a, b, _check_matmul(a, b)):
+    if _is_batch_for_torch(a, b, check_matmul(a, b)):
         return torch.matmul(a, b).contiguous()
     return _product(a, b)
 
@@ -351,7 +287,7 @@ def fake_linear(x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
 
 @torch.library.register_fake("falcon::matmul", lib=library)
 def _fake_matmul(a: Tensor, b: Tensor) -> Tensor:
-    batch = _check_matmul(a, b)
+    batch = check_matmul(a, b)
     return a.new_empty((*batch, a.shape[-2], b.shape[-1]))
 
 
@@ -426,60 +362,3 @@ def _pays(sizes: tuple[int, int, int], operand: DType, count: int, threads: int)
     problem, engine = problem_of_sizes(sizes, operand, Options(threads=threads)), host_engine()
     is_long = is_long_batch(problem, count, LEAST_BATCH_OF_TENSORS)
     return is_long and engine.why_not(problem) is None and engine.beats_blas(problem, count)
-
-
-def cast(x: Tensor, w: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Return operands as autocast wants them, float64 as it is."""
-    kind = x.device.type
-    if not torch.is_autocast_enabled(kind) or torch.float64 in (x.dtype, w.dtype):
-        return x, w, bias
-    dtype = torch.get_autocast_dtype(kind)
-    return x.to(dtype), w.to(dtype), None if bias is None else bias.to(dtype)
-
-
-def _check_types(operands: dict[str, Tensor | None]) -> None:
-    first, x = next((k, v) for k, v in operands.items() if v is not None)
-    if DTYPES.get(x.dtype):
-        raise TypeError(f"{first} is of {x.dtype}: {DTYPES[x.dtype]}")
-    if x.dtype not in DTYPES:
-        known = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES)
-        raise TypeError(f"{first} has dtype {x.dtype}; expected one of {known}")
-    for name, y in operands.items():
-        if y is not None and (y.dtype is not x.dtype or y.device != x.device):
-            raise TypeError(
-                f"{first} is of {x.dtype} on {x.device} and {name} of {y.dtype} on {y.device}; "
-                "expected one dtype and one device"
-            )
-
-
-def check_linear(x: Tensor, w: Tensor, bias: Tensor | None) -> None:
-    """Raise TypeError or ValueError if types, devices or shapes do not match."""
-    _check_types({"x": x, "w": w, "bias": bias})
-    if torch.jit.is_tracing():  # comparing sizes would warn; the kernel checks them
-        return
-    if w.ndim != 2 or x.ndim == 0 or x.shape[-1] != w.shape[1]:
-        raise ValueError(
-            f"x has shape {tuple(x.shape)} and w {tuple(w.shape)}; expected (..., K) and (N, K)"
-        )
-    if bias is not None and bias.shape not in ((1,), w.shape[:1]):
-        raise ValueError(f"bias has shape {tuple(bias.shape)}; expected ({w.shape[0]},)")
-
-
-def _check_matmul(a: Tensor, b: Tensor) -> tuple[int, ...]:
-    """Return the shape of the batch."""
-    _check_types({"a": a, "b": b})
-    if torch.jit.is_tracing():
-        return ()
-    if min(a.ndim, b.ndim) < 2 or a.shape[-1] != b.shape[-2]:
-        raise ValueError(
-            f"a has shape {tuple(a.shape)} and b {tuple(b.shape)}; expected (..., M, K) and "
-            "(..., K, N)"
-        )
-    if a.shape[:-2] == b.shape[:-2]:
-        return a.shape[:-2]
-    try:
-        return tuple(torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
-    except RuntimeError as error:
-        raise ValueError(
-            f"a has shape {tuple(a.shape)} and b {tuple(b.shape)}: their batches do not broadcast"
-        ) from error
