@@ -99,6 +99,8 @@ SMALLEST_OWN_COMPLEX = 2.5e8
 # np.matmul's time (Zen 4): seconds of each product, of an operation on a byte of its type by a
 # BLAS, which runs on one thread where products are small, and of an operation in loops.
 LEAST_BATCH, LARGEST_OF_BATCH = 20e-6, 2.0 * 256**3
+# The same for torch's tensors: torch.bmm runs on all threads, and a call takes falcon 15 us longer.
+LEAST_BATCH_OF_TENSORS = 400e-6
 NUMPY_PRODUCT, BLAS_FLOP_BYTE, LOOP_FLOP = 40e-9, 2.5e-12, 3.5e-10
 
 # Products of smaller blocks are too small for any kernel to be fast; another level needs blocks of
@@ -130,11 +132,11 @@ def has_own_kernels(M: int, N: int, K: int, flops: float, *, is_complex: bool = 
     return M <= FEW_ROWS or (N >= FEWEST_COLUMNS and flops >= SMALLEST_OWN_OF_ROWS)
 
 
-def is_long_batch(problem: Problem, count: int) -> bool:
-    """Whether a batch of so many products takes np.matmul longer than a call of an engine."""
+def is_long_batch(problem: Problem, count: int, least: float = LEAST_BATCH) -> bool:
+    """Whether np.matmul takes at least so many seconds for a batch of so many products."""
     operand = problem.operand
     per_flop = BLAS_FLOP_BYTE * operand.itemsize if operand.has_blas else LOOP_FLOP
-    return count * (NUMPY_PRODUCT + per_flop * problem.flops) >= LEAST_BATCH
+    return count * (NUMPY_PRODUCT + per_flop * problem.flops) >= least
 
 
 def host_policy(problem: Problem, *, has_kernels: bool = True) -> Policy:

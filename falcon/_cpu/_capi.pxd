@@ -49,7 +49,7 @@ cdef extern from "falcon_cpu.h" nogil:
         void *c
         ptrdiff_t a_rs, a_cs, b_rs, b_cs, c_rs, c_cs
         falcon_scalar alpha, beta
-        int a_conj, b_conj
+        int a_conj, b_conj, complex_b
         const void *packed_b
         int c_form
         const double *a_scale

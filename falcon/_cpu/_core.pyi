@@ -33,6 +33,7 @@ class Layout:
     blocking: tuple[int, ...]
     chunks: tuple[int, int, int]
     b_in_place: bool
+    is_direct: bool
 
 class PackedB:
     dtype: str

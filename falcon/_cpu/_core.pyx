@@ -161,7 +161,9 @@ cdef class Layout:
         p.a = take_matrix("a", a, 0, &v[0], p.M, p.K, elem, parts, &p.a_rs, &p.a_cs)
         p.c = take_matrix("c", c, PyBUF_WRITABLE, &v[2], p.M, p.N, c_elem, parts, &p.c_rs, &p.c_cs)
         if packed is None:
-            p.b = take_matrix("b", b, 0, &v[1], p.K, p.N, elem, parts, &p.b_rs, &p.b_cs)
+            parts *= 1 + p.complex_b
+            p.b = take_matrix("b", b, 0, &v[1], p.K // (1 + p.complex_b), p.N // (1 + p.complex_b),
+                              elem * (1 + p.complex_b), parts, &p.b_rs, &p.b_cs)
         else:
             packed.check(self)
             p.packed_b = packed.memory.ptr
@@ -179,6 +181,11 @@ cdef class Layout:
             raise ValueError(f"the workspace must hold {self.nbytes} bytes, aligned to 64; got "
                              f"{v.len}")
         return v.buf
+
+    @property
+    def is_direct(self):
+        """Whether products are formed from operands that are read in place, as are complex_b's."""
+        return self.form & 0b10101 == 0b10000  # see falcon_form
 
     @property
     def blocking(self):
@@ -212,7 +219,7 @@ cdef class Layout:
 def plan(ptrdiff_t M, ptrdiff_t N, ptrdiff_t K, dtype, *, isa=None, Scheme scheme=None,
          int threads=1, size_t limit=0, blocking=None, bint b_by_rows=True,
          bint c_by_columns=False, bint a_by_columns=False, bint c_wide=False, bint is_packed=False,
-         PackedB packed=None, triangle=None, bint is_blocked=False):
+         PackedB packed=None, triangle=None, bint is_blocked=False, bint complex_b=False):
     """The Layout of products of these sizes, by the kernels for a dtype of DTYPES.
 
     limit: bytes of workspace, 0 means FALCON_DEFAULT_LIMIT; exceeded if nothing fits.
@@ -222,6 +229,7 @@ def plan(ptrdiff_t M, ptrdiff_t N, ptrdiff_t K, dtype, *, isa=None, Scheme schem
     is_packed: B is packed, or is to be, by pack_b().  packed: by whose cut.
     triangle: "lower" or "upper", of a square C: other entries are neither computed nor written.
     is_blocked: small products are cut into blocks too, which a profile needs.
+    complex_b: for gemm_batch, of complex matrices, a and c as real views; sizes are of those.
     """
     cdef Layout x = Layout.__new__(Layout)
     cdef falcon_problem *p = &x.problem
@@ -242,6 +250,7 @@ def plan(ptrdiff_t M, ptrdiff_t N, ptrdiff_t K, dtype, *, isa=None, Scheme schem
         raise ValueError(f"triangle {triangle!r} of {M} x {N}: expected lower or upper, of a "
                          "square")
     p.triangle = TRIANGLES[triangle]
+    p.complex_b = complex_b
     if blocking is not None:
         b.mb, b.nb, b.kb, b.kc, b.mt, b.nt, b.stream_pack, b.stream_c = blocking
         if min(blocking) < 0 or b.kc % x.kern.k_grain:
@@ -450,6 +459,8 @@ def gemm_batch(Layout layout not None, a, b, c, shape, steps, alpha=1.0, workspa
         layout.take(v, a, b, c, mirror, None, &p)
         layout = layout.fitting(&p)
         scalar_into(&p.alpha, alpha)
+        if p.complex_b and not (layout.is_direct and alpha == 1):
+            raise ValueError("complex matrices of this shape, or with this alpha, are no batch")
         if not layout.is_small:
             w = layout.room(Workspace(layout.nbytes) if workspace is None else workspace, &v[4])
         some = <ptrdiff_t>(layout.threads * FLOP_BETWEEN_SIGNALS

@@ -90,7 +90,9 @@ class CpuBackend:
         """Whether products are large enough, or many, or have few rows, and vector kernels run."""
         if isa() == "generic":
             return False
-        is_batch = count > 1 and problem.threads > 1 and not problem.operand.is_complex
+        is_batch = count > 1 and problem.threads > 1
+        if problem.operand.is_complex and (problem.layout[0] or problem.layout[2]):
+            is_batch = False  # A and C are read as real matrices, whose rows are contiguous
         if is_batch and problem.flops <= LARGEST_OF_BATCH and is_long_batch(problem, count):
             return True
         sizes, operand = (problem.M, problem.N, problem.K), problem.operand
@@ -188,6 +190,7 @@ class CpuBackend:
     def execute_batch(
         self, plan: Plan, a: np.ndarray, b: np.ndarray, out: np.ndarray, *, alpha: Any = 1
     ) -> bool:
+        """Multiply by what `direct_batch` returns for a batch of this form."""
         run = self.direct_batch(plan, a, b, out, alpha)
         if run is not None:
             run(a, b, out)
@@ -202,13 +205,18 @@ class CpuBackend:
         """
         p, arrays = plan.problem, (a, b, out)
         kinds = p.operand.left, p.operand.right, p.result
-        able = plan.scheme is None and not plan.parts and plan.method.arithmetic is None
+        able = plan.method.is_classical and not plan.parts and plan.method.arithmetic is None
         if not able or any(
             x.dtype != kind.numpy or not is_aligned(x)
             for x, kind in zip(arrays, kinds, strict=True)
         ):
             return None
-        layout, scale = plan.method.layout, _scalar(alpha, p.operand)
+        layout, scale, part = plan.method.layout, _scalar(alpha, p.operand), p.operand.part
+        if part is not None:  # complex matrices
+            layout = blocking.of_complex_batch(p)
+            by_rows = all(x.strides[-1] == x.itemsize for x in (a, out))
+            if alpha != 1 or p.symmetric or not (by_rows and layout.is_direct):
+                return None
         nbytes = layout.nbytes
         batch = out.shape[:-2]
         steps = tuple(np.broadcast_to(x, (*batch, *x.shape[-2:])).strides[:-2] for x in arrays)
@@ -217,10 +225,13 @@ class CpuBackend:
         def run(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> np.ndarray:
             if plan.threads > 1 and perf_counter() > share.next_look:
                 share.look()
-            first, workspace = out[at_out], pool.shared().take(nbytes)
+            left, first = a[at_a], out[at_out]
+            if part is not None:
+                left, first = left.view(part.numpy), first.view(part.numpy)
+            workspace = pool.shared().take(nbytes)
             try:
                 _core.gemm_batch(
-                    *(layout, a[at_a], b[at_b], first, batch, steps, scale),
+                    *(layout, left, b[at_b], first, batch, steps, scale),
                     workspace=workspace,
                     mirror=image(p, first, None),
                 )

@@ -119,6 +119,16 @@ def _layout(
     )
 
 
+def of_complex_batch(problem: Problem) -> _core.Layout:
+    """Return the layout of real products that are the complex ones: A by rows as real numbers.
+
+    Row ``2k`` of a real B is row ``k`` of the complex one, row ``2k + 1`` that row times i.
+    """
+    sizes = problem.M, 2 * problem.N, 2 * problem.K
+    how: dict[str, Any] = {"threads": problem.threads, "b_by_rows": problem.layout[1]}
+    return _core.plan(*sizes, problem.operand.engine, isa=isa(), complex_b=True, **how)
+
+
 def with_more_workspace(problem: Problem, usual: Method) -> list[Method]:
     """Return the method with more workspace, where that saves passes."""
     most = large_bytes()

@@ -61,7 +61,7 @@ def _plan_of_first(
     if problem.symmetric and not adapter.matrix(a).is_transpose(adapter.matrix(b)):
         problem = replace(problem, symmetric="")  # only some of the products are symmetric
     plan = plan_for(problem, options)
-    if plan.scheme is not None or options.backend != "auto" or not types[0].has_blas:
+    if not plan.method.is_classical or options.backend != "auto" or not types[0].has_blas:
         return plan
     engine = host_engine()
     if engine.why_not(problem) is None and engine.beats_blas(problem, count):
@@ -79,7 +79,7 @@ def by_plan(
     plan: Plan | None,
 ) -> Plan | str:
     """Multiply as `in_one_call`, by the plan of one of the matrices; None: of vectors."""
-    if plan is not None and plan.scheme is not None:
+    if plan is not None and not plan.method.is_classical:
         return ""
     if adapter.device is not None:
         return _by_cublas(adapter, a, b, out, types, options, plan)
@@ -107,12 +107,13 @@ def _by_numpy(
             if able:  # operands of two types, as np.matmul takes them
                 a, b = np.asarray(a, operand.left.numpy), np.asarray(b, operand.right.numpy)
             start = perf_counter()
-            if not plan.backend.execute_batch(plan, a, b, out):
+            if plan.backend.execute_batch(plan, a, b, out):
+                seconds = perf_counter() - start
+                for told in observe.observers:
+                    told(plan, seconds, count, (a, b, None, out, 1, 0))
+                return plan
+            if options.backend != "auto":
                 return ""
-            seconds = perf_counter() - start
-            for told in observe.observers:
-                told(plan, seconds, count, (a, b, None, out, 1, 0))
-            return plan
         able = able and (operand.has_blas or operand.engine is None)
     if not able:
         return ""

@@ -2,6 +2,7 @@
 
 ops.py: `linear` and `matmul`, with gradients, registered as operators of torch.
 stock.py: which products on a GPU are torch's own.
+operands.py: which tensors falcon takes, and what else would see a call.
 packed.py: panels of a layer's weight, and the operator that multiplies by them.
 layers.py: `FalconLinear`.
 forward.py: what a whole forward pass gains.

@@ -19,6 +19,7 @@ from falcon._core.timing import Side, interleave
 from . import ops
 from .forward import Forward, compare
 from .layers import FalconLinear, attach, detach
+from .operands import DTYPES
 from .packed import How, Panels, state_of
 
 # RMS growth of errors that layers may have by default: a quarter of a digit more than torch's own
@@ -267,7 +268,7 @@ def _why_not(layer: nn.Linear, config: LinearConfig) -> str:
         return "its weight is no parameter"
     if w.device.type != "cpu":
         return f"on {w.device}"
-    missing = ops.DTYPES.get(w.dtype, f"falcon multiplies no {str(w.dtype).removeprefix('torch.')}")
+    missing = DTYPES.get(w.dtype, f"falcon multiplies no {str(w.dtype).removeprefix('torch.')}")
     if missing:
         return missing
     if config.rows * w.numel() < ops.LEAST_PRODUCT:

@@ -7,7 +7,8 @@ that these programs have them too: reverse ones are its own products, forward on
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
+from math import prod
 from typing import Any
 
 import torch
@@ -15,31 +16,25 @@ from torch import Tensor
 from torch._functorch.autograd_function import enable_single_level_autograd_function
 from torch.autograd import forward_ad
 from torch.nn import functional
-from torch.overrides import handle_torch_function, has_torch_function
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+from torch.overrides import handle_torch_function
 
 import falcon
-from falcon._core.dtypes import TABLE, DType
+from falcon._backends import host_engine
+from falcon._core.dtypes import FLOAT32, FLOAT64, DType
+from falcon._core.options import Options
+from falcon._core.policy import LEAST_BATCH_OF_TENSORS, is_long_batch
+from falcon._front.execute import problem_of_sizes
 
+from .operands import cast, check_linear, check_matmul, is_foreign, is_seen, is_symbolic, is_traced
 from .stock import is_stock
 
-
-def _missing(row: DType) -> str:
-    """Return which package a type needs that is not installed; "" if there is none."""
-    try:
-        row.numpy  # noqa: B018
-    except TypeError as error:
-        return str(error)
-    return ""
-
-
-# The real floating-point types that torch has too, and what each needs that is missing.
-_FLOATS = (x for x in TABLE if x.unit_roundoff and not x.is_complex and hasattr(torch, x.name))
-DTYPES = {getattr(torch, row.name): _missing(row) for row in _FLOATS}
 # Left to torch: products of fewer multiplications, which falcon's Python code would delay, and of
 # fewer rows, for which falcon would copy B (nn.Linear's weight is B by columns).
 LEAST_PRODUCT = 256**3
 LEAST_ROWS = 16
+# Those of batches that falcon's engine takes; half floats are torch's.
+BATCHED = {torch.float32: FLOAT32, torch.float64: FLOAT64}
+
 
 library = torch.library.Library("falcon", "DEF")
 library.define("linear(Tensor x, Tensor w, Tensor? bias) -> Tensor")
@@ -87,9 +82,11 @@ def linear(x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor:
         return functional.linear(x, w, bias)
     x, w, bias = cast(x, w, bias)
     check_linear(x, w, bias)
-    if not is_traced() and _is_for_torch(x, w.shape[0]):
+    if is_traced():
+        return torch.ops.falcon.linear(x, w, bias)
+    if _is_for_torch(x, w.shape[0]):
         return functional.linear(x, w, bias)
-    return torch.ops.falcon.linear(x, w, bias)
+    return _called(torch.ops.falcon.linear, _linear_product, _Linear, x, w, bias)
 
 
 def matmul(a: Tensor, b: Tensor) -> Tensor:
@@ -130,43 +127,34 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     if b.ndim == 2:
         return linear(a, b.mT)
     a, b, _ = cast(a, b, None)
-    _check_matmul(a, b)
-    if not is_traced() and _is_for_torch(a, b.shape[-1], a.shape[-2]):
+    batch = check_matmul(a, b)
+    if is_traced():
+        return torch.ops.falcon.matmul(a, b)
+    if _is_batch_for_torch(a, b, batch):
         return torch.matmul(a, b)
-    return torch.ops.falcon.matmul(a, b)
+    return _called(torch.ops.falcon.matmul, _product, _Matmul, a, b)
 
 
-def is_symbolic(*operands: Any) -> bool:
-    """Whether one of them is no tensor, but records what is called, as those of torch.fx do."""
-    return has_torch_function(operands) and any(not isinstance(x, Tensor | None) for x in operands)
-
-
-def is_foreign(*operands: Tensor | None) -> bool:
-    """Whether one of them is of a kind that only torch, or its own class, multiplies.
-
-    While TorchScript is traced for ONNX, which does not know falcon, all are.
-    """
-    for x in operands:
-        if x is not None and (
-            not (x.is_cpu or x.is_cuda)
-            or x.layout is not torch.strided
-            or x.is_nested
-            or is_traceable_wrapper_subclass(x)
-        ):
-            return True
-    return torch.jit.is_tracing() and torch.onnx.is_in_onnx_export()
-
-
-def is_traced() -> bool:
-    """Whether a program is being recorded, so that sizes may be others when it runs."""
-    return torch.compiler.is_compiling() or torch.jit.is_tracing()
+def _called(
+    op: Callable[..., Tensor],
+    product: Callable[..., Tensor],
+    function: type[torch.autograd.Function],
+    *operands: Tensor | None,
+) -> Tensor:
+    """Call an operator; its product at once if nobody sees that: the dispatcher takes 40 us."""
+    if is_seen(*operands):
+        return op(*operands)
+    if torch.is_grad_enabled() and torch._C._any_requires_grad(*operands):
+        recorded: Tensor = function.apply(*operands)
+        return recorded
+    return product(*operands)
 
 
 class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
         ctx.bias_shape = None if bias is None else bias.shape
-        return _forward(torch.ops.falcon.linear, ctx, x, w, bias)
+        return _forward(torch.ops.falcon.linear, _linear_product, ctx, x, w, bias)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -185,7 +173,7 @@ class _Linear(torch.autograd.Function):
 class _Matmul(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
-        return _forward(torch.ops.falcon.matmul, ctx, a, b)
+        return _forward(torch.ops.falcon.matmul, _product, ctx, a, b)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -198,9 +186,16 @@ class _Matmul(torch.autograd.Function):
         return for_a, for_b
 
 
-def _forward(op: Callable[..., Tensor], ctx: Any, *operands: Tensor | None) -> Tensor:
+def _forward(
+    op: Callable[..., Tensor],
+    product: Callable[..., Tensor],
+    ctx: Any,
+    *operands: Tensor | None,
+) -> Tensor:
     """Keep the factors and call the next kernel; levels of functorch outside of this one record."""
     ctx.save_for_backward(*operands[:2])
+    if not is_seen(*operands):
+        return product(*operands)
     levels = torch._C._are_functorch_transforms_active()
     with torch.set_grad_enabled(levels), torch._C._AutoDispatchBelowAutograd():
         return op(*operands)
@@ -264,15 +259,27 @@ def linear_now(x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
     check_linear(x, w, bias)
     if _is_for_torch(x, w.shape[0]):
         return functional.linear(x, w, bias).contiguous()
+    return _linear_product(x, w, bias)
+
+
+def _linear_product(x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
     return multiply(x, w.mT, w.shape[0], bias)
 
 
 def _matmul(a: Tensor, b: Tensor) -> Tensor:
-    _check_matmul(a, b)
-    if _is_for_torch(a, b.shape[-1], a.shape[-2]):
+    if _is_batch_for_torch(a, b, check_matmul(a, b)):
         return torch.matmul(a, b).contiguous()
-    made: Tensor = falcon.matmul(a, b, **_options(a))
-    return made
+    return _product(a, b)
+
+
+def _product(a: Tensor, b: Tensor) -> Tensor:
+    made: Any
+    if a.dtype not in BATCHED or a.is_cuda:
+        made = falcon.matmul(a, b, **_options(a))
+        return made
+    # NumPy's views: for tensors, falcon.matmul takes 6 us longer.
+    made = falcon.matmul(a.numpy(force=True), b.numpy(force=True), **_options(a))
+    return torch.from_numpy(made)
 
 
 @torch.library.register_fake("falcon::linear", lib=library)
@@ -284,7 +291,7 @@ def fake_linear(x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
 
 @torch.library.register_fake("falcon::matmul", lib=library)
 def _fake_matmul(a: Tensor, b: Tensor) -> Tensor:
-    batch = _check_matmul(a, b)
+    batch = check_matmul(a, b)
     return a.new_empty((*batch, a.shape[-2], b.shape[-1]))
 
 
@@ -332,64 +339,30 @@ def _options(x: Tensor) -> dict[str, Any]:
     return {} if x.is_cuda else {"threads": torch.get_num_threads()}
 
 
-def _is_for_torch(x: Tensor, columns: int, rows: int | None = None) -> bool:
+def _is_for_torch(x: Tensor, columns: int) -> bool:
     """Whether torch's own product is the faster one."""
-    K = x.shape[-1]
-    if rows is None:
-        rows = x.numel() // max(K, 1)
-    return rows < LEAST_ROWS or rows * K * columns < LEAST_PRODUCT
+    rows = x.numel() // max(x.shape[-1], 1)
+    return rows < LEAST_ROWS or rows * x.shape[-1] * columns < LEAST_PRODUCT
 
 
-def cast(x: Tensor, w: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Return operands as autocast wants them, float64 as it is."""
-    kind = x.device.type
-    if not torch.is_autocast_enabled(kind) or torch.float64 in (x.dtype, w.dtype):
-        return x, w, bias
-    dtype = torch.get_autocast_dtype(kind)
-    return x.to(dtype), w.to(dtype), None if bias is None else bias.to(dtype)
+def _is_batch_for_torch(a: Tensor, b: Tensor, batch: tuple[int, ...]) -> bool:
+    """Whether torch's own products are the faster ones.
+
+    In float32, torch.bmm is as fast as falcon's engine where few rows share a B by columns, which
+    the engine transposes, unless operands are views that torch would copy.
+    """
+    (M, K), N = a.shape[-2:], b.shape[-1]
+    if a.is_cuda or a.dtype not in BATCHED:
+        return M < LEAST_ROWS or M * N * K < LEAST_PRODUCT
+    few = 16 < M < 512 and a.dtype is torch.float32 and b.stride(-1) != 1
+    if few and a.is_contiguous() and b.mT.is_contiguous():
+        return True
+    return not _pays((M, N, K), BATCHED[a.dtype], prod(batch), torch.get_num_threads())
 
 
-def _check_types(operands: dict[str, Tensor | None]) -> None:
-    first, x = next((k, v) for k, v in operands.items() if v is not None)
-    if DTYPES.get(x.dtype):
-        raise TypeError(f"{first} is of {x.dtype}: {DTYPES[x.dtype]}")
-    if x.dtype not in DTYPES:
-        known = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES)
-        raise TypeError(f"{first} has dtype {x.dtype}; expected one of {known}")
-    for name, y in operands.items():
-        if y is not None and (y.dtype is not x.dtype or y.device != x.device):
-            raise TypeError(
-                f"{first} is of {x.dtype} on {x.device} and {name} of {y.dtype} on {y.device}; "
-                "expected one dtype and one device"
-            )
-
-
-def check_linear(x: Tensor, w: Tensor, bias: Tensor | None) -> None:
-    """Raise TypeError or ValueError if types, devices or shapes do not match."""
-    _check_types({"x": x, "w": w, "bias": bias})
-    if torch.jit.is_tracing():  # comparing sizes would warn; the kernel checks them
-        return
-    if w.ndim != 2 or x.ndim == 0 or x.shape[-1] != w.shape[1]:
-        raise ValueError(
-            f"x has shape {tuple(x.shape)} and w {tuple(w.shape)}; expected (..., K) and (N, K)"
-        )
-    if bias is not None and bias.shape not in ((1,), w.shape[:1]):
-        raise ValueError(f"bias has shape {tuple(bias.shape)}; expected ({w.shape[0]},)")
-
-
-def _check_matmul(a: Tensor, b: Tensor) -> tuple[int, ...]:
-    """Return the shape of the batch."""
-    _check_types({"a": a, "b": b})
-    if torch.jit.is_tracing():
-        return ()
-    if min(a.ndim, b.ndim) < 2 or a.shape[-1] != b.shape[-2]:
-        raise ValueError(
-            f"a has shape {tuple(a.shape)} and b {tuple(b.shape)}; expected (..., M, K) and "
-            "(..., K, N)"
-        )
-    try:
-        return tuple(torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
-    except RuntimeError as error:
-        raise ValueError(
-            f"a has shape {tuple(a.shape)} and b {tuple(b.shape)}: their batches do not broadcast"
-        ) from error
+@lru_cache(1024)
+def _pays(sizes: tuple[int, int, int], operand: DType, count: int, threads: int) -> bool:
+    """Whether falcon's engine multiplies such a batch, and long enough for a call of Python."""
+    problem, engine = problem_of_sizes(sizes, operand, Options(threads=threads)), host_engine()
+    is_long = is_long_batch(problem, count, LEAST_BATCH_OF_TENSORS)
+    return is_long and engine.why_not(problem) is None and engine.beats_blas(problem, count)

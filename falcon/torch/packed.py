@@ -21,6 +21,7 @@ import falcon
 from falcon._front.pack import make
 
 from . import ops
+from .operands import cast, check_linear, is_foreign, is_symbolic, is_traced
 
 _kept: WeakValueDictionary[int, Panels] = WeakValueDictionary()
 _numbers = count(1)
@@ -94,14 +95,14 @@ def linear(x: Tensor, w: Tensor, bias: Tensor | None, handle: Tensor, fewest: in
     So it raises only what torch's raises.
     """
     operands = x, w, bias
-    if ops.is_symbolic(*operands):
+    if is_symbolic(*operands):
         return handle_torch_function(linear, operands, *operands, handle, fewest)
-    few = not ops.is_traced() and x.numel() < fewest
-    if few or w.device.type != "cpu" or ops.is_foreign(*operands):
+    few = not is_traced() and x.numel() < fewest
+    if few or w.device.type != "cpu" or is_foreign(*operands):
         return functional.linear(*operands)
-    x, w, bias = ops.cast(*operands)
+    x, w, bias = cast(*operands)
     try:
-        ops.check_linear(x, w, bias)
+        check_linear(x, w, bias)
     except (TypeError, ValueError):
         return functional.linear(*operands)
     if w.dtype is not operands[1].dtype:  # by autocast, now and for this call only
@@ -111,7 +112,7 @@ def linear(x: Tensor, w: Tensor, bias: Tensor | None, handle: Tensor, fewest: in
 
 def linear_packed(x: Tensor, w: Tensor, bias: Tensor | None, handle: Tensor) -> Tensor:
     """Return ``x @ w.T + bias``, by panels of w where there are enough rows."""
-    ops.check_linear(x, w, bias)
+    check_linear(x, w, bias)
     panels = _kept.get(int(handle.item()))
     if panels is None:  # the number of another process
         return ops.linear_now(x, w, bias)

@@ -58,6 +58,35 @@ def test_any_strides_in_guarded_memory(isa, kind):
             assert memory.gaps_untouched()
 
 
+@pytest.mark.parametrize("isa", _core.supported_isas())
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+def test_complex_matrices_in_guarded_memory(isa, kind):
+    """A and C are real matrices with contiguous rows, B is complex and lies anyhow."""
+    rng = np.random.default_rng(5)
+    real, dtype = TYPES[kind], {"f32": "c8", "f64": "c16"}[kind]
+    layout = {"isa": isa, "threads": 3, "complex_b": True}
+    assert not _core.plan(8, 16, 1200, kind, **layout).is_direct  # the panels of B have no room
+    for count, M, N, K in SHAPES[:-1]:
+        for by_rows, at_end in ((True, True), (True, False), (False, True), (False, False)):
+            planned = _core.plan(M, 2 * N, 2 * K, kind, b_by_rows=by_rows, **layout)
+            assert planned.is_direct == (M > 1)
+            memory, c = batch(count, M, 2 * N, "C", real, at_end)
+            _, a = batch(count, M, 2 * K, "C", real, at_end)
+            shape = (K, N) if by_rows else (N, K)
+            _, b = batch(count, *shape, "C", dtype, at_end)
+            b = b if by_rows else b.swapaxes(1, 2)
+            a[...] = rng.integers(-4, 5, a.shape)
+            b[...] = rng.integers(-4, 5, b.shape) + 1j * rng.integers(-4, 5, b.shape)
+            steps = tuple(x.strides[:1] for x in (a, b, c))
+            if M == 1:
+                with pytest.raises(ValueError, match="are no batch"):
+                    _core.gemm_batch(planned, a[0], b[0], c[0], (count,), steps)
+                continue
+            _core.gemm_batch(planned, a[0], b[0], c[0], (count,), steps)
+            np.testing.assert_array_equal(c, np.matmul(a.view(dtype), b).view(real))
+            assert memory.gaps_untouched()
+
+
 @pytest.mark.parametrize("kind", ["f32", "f64"])
 def test_bits_do_not_depend_on_threads_or_on_the_batch(kind):
     """Few matrices are multiplied by parts, many by runs, one of them by a call for one."""

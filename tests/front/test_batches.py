@@ -48,6 +48,39 @@ def test_the_engine_multiplies_long_batches(batches, dtype, how):
 
 
 @several
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+@pytest.mark.parametrize("how", ["rows", "columns", "strided", "broadcast"])
+def test_the_engine_multiplies_complex_batches_with_a_by_rows(batches, dtype, how):
+    (a, _), (_, b) = operands(dtype), operands(dtype, how)
+    a, b = a * (2 - 1j) + a[::-1] * 1j, b * (1 + 3j) + b[:, ::-1] * 1j
+    wanted = np.matmul(a, b)
+    for z in (b, np.asfortranarray(b) if how == "columns" else b):
+        out = np.zeros_like(wanted)
+        for given in (None, out, out):
+            out[...] = 0
+            np.testing.assert_array_equal(falcon.matmul(a, z, given), wanted)
+    assert batches == [(N,)] * 6
+    by_columns = a.swapaxes(1, 2).copy().swapaxes(1, 2)
+    np.testing.assert_array_equal(falcon.matmul(by_columns, b), wanted)  # NumPy's
+    np.testing.assert_array_equal(falcon.matmul(a[..., ::-1], b[:, ::-1]), wanted)
+    assert len(batches) == 6
+
+
+@several
+def test_complex_batches_round_as_classical_products_and_keep_infinities_in_their_rows(batches):
+    random = np.random.default_rng(2)
+    a, b = (random.standard_normal((N, 30, 2 * 30)).view("c16") for _ in "ab")
+    exact = np.matmul(a.astype("c32"), b.astype("c32"))
+    bound = 2 * 30 * 2.0**-53 * np.matmul(abs(a), abs(b)) * 2
+    assert (abs(falcon.matmul(a, b) - exact) <= bound).all()
+    a[7, 3, 4] = np.inf
+    made = falcon.matmul(a, b)
+    assert not np.isfinite(made[7, 3]).any()
+    made[7, 3] = 0
+    assert np.isfinite(made).all() and len(batches) == 2
+
+
+@several
 def test_operands_of_two_types_are_converted_once(batches):
     a, b = operands("f4")
     np.testing.assert_array_equal(falcon.matmul(a, b.astype("f8")), np.matmul(a, b))
@@ -93,7 +126,7 @@ def test_numpy_multiplies_others(batches, options):
     for few in (1, 3):
         np.testing.assert_array_equal(falcon.matmul(a[:few], b[:few]), np.matmul(a[:few], b[:few]))
     z = a * (1 + 2j), b * (2 - 1j)
-    np.testing.assert_array_equal(falcon.matmul(*z), np.matmul(*z))
+    np.testing.assert_array_equal(falcon.matmul(*z, **options), np.matmul(*z))
     assert not batches
 
 

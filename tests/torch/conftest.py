@@ -11,3 +11,4 @@ def small_ones_too(monkeypatch):
     ops = pytest.importorskip("falcon.torch.ops")
     monkeypatch.setattr(ops, "LEAST_PRODUCT", 0)
     monkeypatch.setattr(ops, "LEAST_ROWS", 2)
+    monkeypatch.setattr(ops, "_is_batch_for_torch", lambda *_: False)

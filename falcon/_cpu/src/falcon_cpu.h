@@ -75,7 +75,11 @@ typedef struct {
     void *c;
     ptrdiff_t a_rs, a_cs, b_rs, b_cs, c_rs, c_cs; /* row and column strides */
     falcon_scalar alpha, beta;
-    int a_conj, b_conj;   /* whether complex A and B, whose strides are in complex numbers, are conjugated */
+    int a_conj, b_conj; /* whether complex A and B, whose strides are in complex numbers, are conjugated */
+    /* Whether a batch is of complex matrices, as products of real ones: row 2k of B, of N real numbers, is row k of the
+     * complex b, whose strides are in complex numbers, and row 2k+1 that row times i.  A and C need nothing but real
+     * sizes, where their rows are contiguous. */
+    int complex_b;
     const void *packed_b; /* NULL, or from falcon_pack_b; then b is not read */
     int c_form;           /* what C holds, enum falcon_c_form */
     /* NULL, or powers of two by which the M rows of A and the N columns of B are multiplied before a scheme adds them;

@@ -38,9 +38,9 @@ static void *shared_worker(void *unused) {
 }
 
 /* Whether every worker did its share to within one claim. */
-static int is_shared(ptrdiff_t size, ptrdiff_t count) {
+static int is_shared(ptrdiff_t size, ptrdiff_t count, ptrdiff_t b_cs) {
     static const fl_stages stages = {shared_open, shared_units};
-    const falcon_problem q = {.M = size, .N = size, .K = size};
+    const falcon_problem q = {.M = size, .N = size, .K = size, .b_cs = b_cs};
     shared_batch j = {.claims = fl_claims_of(&q, count, WORKERS, 1 + size / 12)};
     pthread_t workers[WORKERS];
     ptrdiff_t all = 0;
@@ -56,13 +56,14 @@ static int is_shared(ptrdiff_t size, ptrdiff_t count) {
     return shared && all == j.claims.units;
 }
 
-/* Small and large matrices, and few that are cut into parts; tried again, because a machine may be busy. */
+/* Small and large matrices, and few that are cut into parts, of which each may pack B; tried again, because a machine
+ * may be busy. */
 static int batch_case(void) {
-    static const ptrdiff_t cases[][2] = {{8, 20000}, {64, 600}, {200, 100}, {256, 8}};
+    static const ptrdiff_t cases[][3] = {{8, 20000, 1}, {64, 600, 1}, {200, 100, 1}, {256, 8, 1}, {256, 8, 2}};
     int failed = 0;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         int tries = 10;
-        while (tries && !is_shared(cases[i][0], cases[i][1]))
+        while (tries && !is_shared(cases[i][0], cases[i][1], cases[i][2]))
             tries--;
         if (!tries)
             printf("FAIL batch: %td matrices of size %td were not shared evenly\n", cases[i][1], cases[i][0]);

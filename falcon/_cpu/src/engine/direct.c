@@ -17,9 +17,13 @@ enum { PREFETCHED = 12 << 10 };
 /* Multiply-adds up to which a batch is multiplied so: one thread is 10 % faster up to there than with packed panels. */
 static const double direct_macs = 512.0 * 512 * 512;
 
+static int packs_b(const falcon_problem *q) {
+    return q->b_cs != 1 || q->complex_b;
+}
+
 int fl_is_direct(const falcon_kernel *kern, const falcon_problem *q) {
     return kern->direct && q->c_cs == 1 && !q->triangle && !q->mirror && !q->packed_b && q->K > 0 && q->K <= DIRECT_K &&
-           q->K * q->N * kern->elem <= DIRECT_B && (q->b_cs == 1 || q->K * kern->nr * kern->elem <= FL_SCRATCH) &&
+           q->K * q->N * kern->elem <= DIRECT_B && (!packs_b(q) || q->K * kern->nr * kern->elem <= FL_SCRATCH) &&
            (double)q->M * (double)q->N * (double)q->K <= direct_macs;
 }
 
@@ -51,12 +55,23 @@ void fl_advance(const falcon_batch *b, fl_place *x) {
 static const double macs_per_claim = 5e5, macs_of_a_matrix = 500;
 enum { CLAIMS_PER_THREAD = 8 };
 
+/* The fewest parts of a matrix that keep nine of ten threads busy: each part packs B once more. */
+static ptrdiff_t fewest_parts(ptrdiff_t count, int team, ptrdiff_t most) {
+    ptrdiff_t parts = 1;
+    while (parts < most && 10 * count * parts < 9 * team * fl_div_up(count * parts, team))
+        parts++;
+    return parts;
+}
+
 fl_claims fl_claims_of(const falcon_problem *q, ptrdiff_t count, int team, ptrdiff_t strips) {
     const double macs = (double)q->M * (double)q->N * (double)q->K + macs_of_a_matrix;
     fl_claims x = {.team = team, .parts = 1};
     const ptrdiff_t claims = (ptrdiff_t)team * CLAIMS_PER_THREAD;
-    if (team > 1 && count < claims) /* parts of at least half a claim */
+    if (team > 1 && count < claims) { /* parts of at least half a claim */
         x.parts = FL_MAX(1, FL_MIN(FL_MIN(strips, fl_div_up(claims, count)), (ptrdiff_t)(2 * macs / macs_per_claim)));
+        if (packs_b(q))
+            x.parts = fewest_parts(count, team, x.parts);
+    }
     x.units = count * x.parts;
     x.grab = FL_MAX(1, FL_MIN((ptrdiff_t)(macs_per_claim / macs * (double)x.parts), x.units / claims));
     return x;
@@ -80,7 +95,7 @@ typedef struct {
 
 static fl_direct direct_of(const falcon_kernel *kern, const falcon_problem *q) {
     const ptrdiff_t elem = kern->elem, vectors = fl_div_up(q->N, kern->vlen), most = kern->nr / kern->vlen;
-    fl_direct d = {.kern = kern, .prob = q, .in_place = q->b_cs == 1};
+    fl_direct d = {.kern = kern, .prob = q, .in_place = !packs_b(q)};
     d.strips = fl_div_up(q->M, kern->mr);
     d.rows = fl_div_up(q->M, d.strips);
     d.panels = fl_div_up(vectors, most);
@@ -137,7 +152,8 @@ static void strips_of(const fl_direct *d, fl_matrices at, fl_matrices next, ptrd
     fl_lines ahead[3];
     int a = 3;
     if (d->prefetches) {
-        ahead[0] = lines_of(next.b, q->b_rs, q->b_cs, q->K, q->N, elem);
+        const ptrdiff_t parts = 1 + q->complex_b;
+        ahead[0] = lines_of(next.b, q->b_rs, q->b_cs, q->K / parts, q->N / parts, parts * elem);
         ahead[1] = lines_of(next.a, q->a_rs, q->a_cs, q->M, q->K, elem);
         ahead[2] = lines_of(next.c, q->c_rs, q->c_cs, q->M, q->N, elem);
         a = next.b == at.b;
@@ -150,12 +166,18 @@ static void strips_of(const fl_direct *d, fl_matrices at, fl_matrices next, ptrd
             char *to = room + (d->is_kept ? j : 0) * d->panel;
             if (!is_packed) {
                 const ptrdiff_t ld = d->how.b_rs / elem;
-                if (!d->whole)
+                if (q->complex_b)
+                    fl_turn(b, q->b_cs, q->b_rs, cols / 2, q->K / 2, elem, to, ld);
+                else if (!d->whole)
                     fl_gather(b, q->b_cs, q->b_rs, cols, q->K, elem, to, ld);
-                else /* steps that are transposed in vectors; packing the others would pad them */
+                else
                     kern->pack_b(b, q->b_cs, q->b_rs, cols, d->whole, to, d->whole);
-                for (ptrdiff_t k = d->whole; d->whole && k < q->K; k++)
-                    fl_gather(b + k * q->b_rs * elem, q->b_cs, 0, cols, 1, elem, to + k * ld * elem, cols);
+                if (!q->complex_b && d->whole &&
+                    d->whole < q->K) { /* the last vector of steps: some of them once more */
+                    const ptrdiff_t k = q->K - kern->vlen;
+                    kern->pack_b(b + k * q->b_rs * elem, q->b_cs, q->b_rs, cols, kern->vlen, to + k * ld * elem,
+                                 kern->vlen);
+                }
             }
             b = to;
         }

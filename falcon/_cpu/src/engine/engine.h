@@ -190,6 +190,10 @@ char *fl_scratch(void);
 void fl_gather(const void *src, ptrdiff_t is, ptrdiff_t ks, ptrdiff_t lines, ptrdiff_t steps, ptrdiff_t elem, void *dst,
                ptrdiff_t width);
 
+/* strided.c: complex src[i*is + k*ks], and times i, as rows 2k and 2k+1 of dst, of width real numbers of elem bytes */
+void fl_turn(const void *src, ptrdiff_t is, ptrdiff_t ks, ptrdiff_t lines, ptrdiff_t steps, ptrdiff_t elem, void *dst,
+             ptrdiff_t width);
+
 /* combine.c: how many strips make a unit; unit u of the combine stage (u < fl_combine_units) */
 ptrdiff_t fl_group(const fl_operand *o, ptrdiff_t slices, int threads);
 ptrdiff_t fl_combine_units(const fl_pass *p, const fl_operand *o);
