@@ -17,7 +17,7 @@ typedef struct {
 
 static ptrdiff_t open_lines(void *job, ptrdiff_t *grab) {
     fl_modulo_job *j = job;
-    *grab = FL_MAX(1, 16 * FALCON_MODULO_RUN / j->m->len);
+    *grab = 16 * FALCON_MODULO_RUN / FL_MIN(FALCON_MODULO_RUN, j->m->len);
     return j->opened++ ? 0 : j->m->lines * j->stretches;
 }
 

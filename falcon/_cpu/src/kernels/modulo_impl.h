@@ -44,12 +44,14 @@ static void modulo(const falcon_modulo *m, ptrdiff_t line, ptrdiff_t first, ptrd
         const double high = (double)((int64_t)x->weight >> 16), low = x->weight - 65536 * high;
         double *to = x == m->numbers ? sum : term;
         loaders[x->number](x->start + line * x->line_stride + first * x->stride, x->stride / x->bytes, n, p, to);
-        EACH to[i] = mod_p(mod_p(to[i], p, inverse), p, inverse);
-        if (x->weight != 1)
-            EACH to[i] = mod_p(mod_p(to[i] * high, p, inverse) * 65536 + to[i] * low, p, inverse);
+        EACH to[i] = mod_p(to[i], p, inverse);
+        if (x->weight != 1) /* then some more than 2^47: all terms are below 2^53 */
+            EACH to[i] = mod_p(to[i] * high, p, inverse) * 65536 + to[i] * low;
         if (to == term)
             EACH sum[i] += term[i];
     }
+    if (m->terms > 1)
+        EACH sum[i] = mod_p(sum[i], p, inverse);
     EACH sum[i] = mod_p(sum[i], p, inverse);
     if (base == 0)
         EACH sum[i] += sum[i] < 0 ? p : 0;
