@@ -1,9 +1,9 @@
 """Products modulo p and those of FLINT and galois: ``python studies/modular.py WHAT [p ...]``.
 
-    flint        2048^3: falcon over python-flint's nmod_mat, and over float64's product by "auto"
-    conversions  2048^3: falcon over nmod_mat with NumPy arrays in and out
-    galois       1024^3: falcon over GF(p)'s product; a slow one is timed by some rows
-    small        64^3: microseconds beyond those of np.matmul in float64
+    flint   2048^3: falcon over python-flint's nmod_mat, and over float64's product by "auto"; "with
+            arrays" adds the time in which NumPy arrays become nmod_mat, and the product an array
+    galois  1024^3: falcon over GF(p)'s product; a slow one is timed by some rows
+    small   64^3: microseconds beyond those of np.matmul in float64
 
 Operands are random residues as int64 (galois': as GF(p) holds them). FLINT uses as many threads as
 falcon. The moduli are by default primes near 1009, 2^20, 2^26 and 2^31. Needs python-flint, galois.
@@ -52,39 +52,30 @@ def flints(a, p):
     return flint.nmod_mat(*a.shape, a.ravel().tolist(), p)
 
 
-def by_flint(a, b, p):
-    """Multiply NumPy arrays by FLINT."""
-    found = flints(a, p) * flints(b, p)
-    return np.array([int(x) for x in found.entries()]).reshape(len(a), -1)
-
-
 def flint(moduli, size, rounds):
-    rows = [("p", "falcon ms", "FLINT ms", "float64 ms", "over FLINT", "over float64", "plan")]
+    rows = [("p", "falcon ms", "FLINT ms", "with arrays", "float64 ms", "over FLINT", "with arrays",
+             "over float64", "plan")]  # fmt: skip
     for p in moduli:
         a, b, out = residues(size, p)
+        start = time.perf_counter()
         x, y = flints(a, p), flints(b, p)
+        between, product = time.perf_counter() - start, x * y
+        start = time.perf_counter()
+        found = np.array([int(z) for z in product.entries()]).reshape(size, size)
+        between += time.perf_counter() - start
         u, v, w = (z.astype(np.float64) for z in (a, b, out))
         sides = {
             "falcon": partial(falcon.matmul, a, b, out, modulus=p),
             "FLINT": lambda x=x, y=y: x * y,
             "float64": partial(falcon.gemm, u, v, out=w),
         }
+        ours, theirs, double, *ratios = compared(sides, rounds)
+        whole = float(theirs) + 1e3 * between
+        ratios.insert(1, f"{whole / float(ours):.1f}")
         label = falcon.plan(a, b, modulus=p).label
-        rows.append((p, *compared(sides, rounds), label))
-        if [int(z) for z in (x * y).entries()[-size:]] != out[-1].tolist():
+        rows.append((p, ours, theirs, f"{whole:.1f}", double, *ratios, label))
+        if not np.array_equal(found, out):
             raise AssertionError(f"falcon and FLINT differ modulo {p}")
-    show(rows)
-
-
-def conversions(moduli, size, rounds):
-    rows = [("p", "falcon ms", "FLINT, NumPy in and out, ms", "over it")]
-    for p in moduli:
-        a, b, out = residues(size, p)
-        sides = {
-            "falcon": partial(falcon.matmul, a, b, out, modulus=p),
-            "FLINT": partial(by_flint, a, b, p),
-        }
-        rows.append((p, *compared(sides, rounds)))
     show(rows)
 
 
@@ -126,8 +117,7 @@ def small(moduli, size, rounds):
     show(rows)
 
 
-WHAT = {"flint": (flint, 2048), "conversions": (conversions, 2048), "galois": (galois, 1024),
-        "small": (small, 64)}  # fmt: skip
+WHAT = {"flint": (flint, 2048), "galois": (galois, 1024), "small": (small, 64)}
 
 
 def main():

@@ -8,7 +8,7 @@ import re
 from functools import partial
 from pathlib import Path
 
-from falcon._core.options import FIELDS, KEYWORDS, OTHER_VARIABLES
+from falcon._core.options import FIELDS, KEYWORDS, OTHER_VARIABLES, SETTINGS
 from falcon.bench import records, tables
 
 REFERENCE = Path(__file__).parents[1] / "reference"
@@ -29,7 +29,8 @@ BEGIN, END = "<!-- table: python docs/_ext/tables.py -->\n", "<!-- end of table 
 def environment() -> str:
     """Return the table of environment variables, those of options first."""
     lines = ["| variable | sets | means |", "| --- | --- | --- |"]
-    for name, option in FIELDS.items():
+    for name in SETTINGS:
+        option = FIELDS[name]
         _, text = _described(option.metadata["text"])
         lines.append(f"| `{option.metadata['variable']}` | `{name}` | {text} |")
     lines += [f"| `{name}` | | {text} |" for name, text in OTHER_VARIABLES.items()]

@@ -1,9 +1,9 @@
-"""Error bounds of a plan's products (`Plan.error_bound`); the growth of 16-bit schemes."""
+"""Error bounds of a plan's products (`Plan.error_bound`); the growth of sums, and of 16 bits."""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from math import sqrt
+from math import prod, sqrt
 from typing import Any
 
 import numpy as np
@@ -76,6 +76,22 @@ def _norms(name: str, x: Any, axis: int) -> np.ndarray:
         return x.astype(np.float64)
     largest = float(np.abs(x).max(initial=0)) or 1.0
     return largest * np.sqrt(((np.abs(x).astype(np.float64) / largest) ** 2).sum(axis))
+
+
+@lru_cache
+def growth_of_sums(scheme: Scheme | None) -> float:
+    """Bound the integers that a scheme forms of integers: how many times the largest sum.
+
+    That is K times the largest elements of A and of B. Its shared sums are parts of others. Halves
+    make multiples of a power of two, which is then the unit.
+    """
+    if scheme is None:
+        return 1.0
+    factors = [x.astype(float).reshape(scheme.rank, -1) for x in (scheme.U, scheme.V, scheme.W)]
+    u, v, w = map(abs, factors)
+    products = u.sum(axis=1) * v.sum(axis=1)
+    units = prod(max(c.as_integer_ratio()[1] for c in x.flat) for x in factors)
+    return float(max(products.max(), (products @ w).max())) * units / scheme.k
 
 
 @lru_cache(maxsize=1024)

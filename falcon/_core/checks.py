@@ -75,6 +75,17 @@ def check_size(name: str, value: Any) -> int | None:
     return check_count(name, value, 0, 'an integer, a size such as "64MiB"')
 
 
+def check_modulus(name: str, value: Any) -> int | None:
+    """None, or an integer from 2 to 2^31 - 1."""
+    modulus = check_count(name, value, 2)
+    if modulus is not None and modulus >= 2**31:
+        raise ValueError(
+            f"{name} is {modulus}; expected less than 2**31 (products modulo coprime factors of a "
+            "larger one can be put together: the Chinese remainders)"
+        )
+    return modulus
+
+
 def check_switch(name: str, value: Any) -> bool:
     """True or False."""
     if not isinstance(value, bool | np.bool_):

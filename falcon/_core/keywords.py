@@ -29,6 +29,7 @@ class TuningOptions(TypedDict, total=False):
     arithmetic: str
     max_growth: float | None
     threads: int | None
+    modulus: int | None
 
 
 class PlanningOptions(_Common, total=False):
@@ -36,6 +37,7 @@ class PlanningOptions(_Common, total=False):
 
     max_growth: float | None
     reproducible: bool | None
+    modulus: int | None
 
 
 class PackingOptions(PlanningOptions, total=False):

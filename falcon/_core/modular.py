@@ -13,31 +13,16 @@ FFLAS and FFPACK packages", 2008, arXiv:cs/0601133.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from operator import index
-from typing import Any
+from functools import cached_property
+from math import ceil
 
-from .dtypes import DType
+from .dtypes import FLOAT32, FLOAT64, DType, of
 
-LARGEST_MODULUS = 2**31 - 1
-
-
-def check_modulus(value: Any) -> int:
-    """Return a modulus as an integer; raise unless ``2 <= modulus < 2**31``."""
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        modulus = index(value)
-    except TypeError:
-        raise TypeError(f"modulus is {value!r}; expected an integer") from None
-    if not 2 <= modulus <= LARGEST_MODULUS:
-        raise ValueError(
-            f"modulus is {modulus}; expected at least 2 and less than 2**31 (a larger product of "
-            "coprime factors can be put together from products modulo each: the Chinese remainders)"
-        )
-    return modulus
+# Types of parts, and the largest magnitude that each holds.
+KINDS = {of("int8"): 2**7 - 1, of("int16"): 2**15 - 1, FLOAT32: 2**24, FLOAT64: 2**53}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Residues:
     """How matrices modulo p are multiplied: as which type, and in how many parts."""
 
@@ -45,27 +30,22 @@ class Residues:
     kind: DType  # of the parts
     parts: tuple[int, int] = (1, 1)  # of an element of A, and of B
 
-    @property
+    @cached_property
     def sums(self) -> DType:
         """The type in which products of parts are summed, and returned."""
         return self.kind.wide[0] if self.kind.wide else self.kind
 
-    @property
+    @cached_property
     def bases(self) -> tuple[int, int]:
-        """The bases of the parts of A and of B; p itself where there is one part."""
-        a, b = (_base(self.modulus, parts) for parts in self.parts)
+        """The least bases in which residues have so many digits; p itself where that is one."""
+        a, b = (max(ceil(self.modulus ** (1 / x) - 1e-12), 2) for x in self.parts)
         return a, b
 
     @property
     def largest(self) -> tuple[int, int]:
-        """The largest magnitudes of parts of A and of B."""
-        found = []
-        for parts, base in zip(self.parts, self.bases, strict=True):
-            whole, part = self.modulus // 2, 0
-            for _ in range(parts - 1):
-                whole, part = (2 * whole + base) // (2 * base), base // 2
-            found.append(max(whole, part))
-        return found[0], found[1]
+        """Bounds of the magnitudes of parts of A and of B; the highest digit may be rounded up."""
+        a, b = (base // 2 + (x > 1) for x, base in zip(self.parts, self.bases, strict=True))
+        return a, b
 
     @property
     def most(self) -> float:
@@ -78,26 +58,14 @@ class Residues:
     def room(self, K: int) -> float:
         """Return how many times the largest sum of K products may be held."""
         a, b = self.largest
-        return self.most / (max(K, 1) * a * b)
+        return self.most / (K * a * b)
 
-    def places(self, sizes: tuple[int, int, int]) -> tuple[int, int, int]:
-        """Return where parts of B and sums begin behind parts of A, in bytes, and all bytes."""
-        (M, N, K), (of_a, of_b), item = sizes, self.parts, self.kind.itemsize
-        ends, end = [], 0
-        of_sums = of_a * of_b * M * N * self.sums.itemsize
-        for nbytes in (of_a * M * K * item, of_b * K * N * item, of_sums):
-            end += -(-nbytes // 64) * 64
-            ends.append(end)
-        return ends[0], ends[1], ends[2]
+    def nbytes(self, M: int, N: int, K: int) -> int:
+        """Return the bytes of the parts of A and of B, and of sums."""
+        (of_a, of_b), item = self.parts, self.kind.itemsize
+        sums = of_a * of_b * M * N * self.sums.itemsize
+        return sum(-(-x // 64) * 64 for x in (of_a * M * K * item, of_b * K * N * item, sums))
 
     def __str__(self) -> str:
         a, b = self.parts
         return str(self.kind) if a * b == 1 else f"{self.kind} in {a} x {b} parts"
-
-
-def _base(modulus: int, parts: int) -> int:
-    """Return the least base in which residues have so many digits."""
-    base = max(round(modulus ** (1 / parts)), 2)
-    while base**parts < modulus:
-        base += 1
-    return base

@@ -57,6 +57,7 @@ def _option(
 ) -> Any:
     """Describe an option: `text` is its documentation, with the type in the first line.
 
+    `variable`: of the environment; empty: it is no setting, but a keyword alone.
     `parse` reads the environment variable, or a flag; `check` see `checks`.
     """
     about = {"variable": variable, "text": text, "check": check, "parse": parse}
@@ -188,10 +189,21 @@ class Options:
         checks.check_size,
         taken_by=(PACKS, LAYERS),
     )
+    modulus: int | None = _option(
+        None,
+        "",
+        """int
+        p, from 2 to 2^31 - 1: integers of any values are multiplied exactly and reduced to 0 <= x <
+        p. The result is of `dtype`, or of the type of `out`, or of the operands' common type, which
+        must hold p - 1; `alpha` and `beta` are integers (docs/modular.md).""",
+        checks.check_modulus,
+        int,
+        taken_by=(*_ALL, TUNES),
+    )
 
 
 FIELDS = {x.name: x for x in fields(Options)}
-SETTINGS = tuple(FIELDS)
+SETTINGS = tuple(name for name, x in FIELDS.items() if x.metadata["variable"])
 KEYWORDS, PLANNING, PACKING, TUNING, LINEAR = (
     tuple(name for name, x in FIELDS.items() if function in x.metadata["taken_by"])
     for function in (CALLS, PLANS, PACKS, TUNES, LAYERS)
@@ -285,10 +297,10 @@ def changed(function: str, changes: Mapping[str, Any], *, process: bool = False)
     Raises as `merged` does, for `function`.
     """
     for name in changes:
-        if name not in FIELDS:
+        if name not in SETTINGS:
             raise TypeError(
-                f"{function}() has no setting {name!r}{did_you_mean(name, FIELDS)}; known: "
-                f"{', '.join(sorted(FIELDS))}"
+                f"{function}() has no setting {name!r}{did_you_mean(name, SETTINGS)}; known: "
+                f"{', '.join(sorted(SETTINGS))}"
             )
     return replace(base() if process else settings(), **validated(changes))
 

@@ -55,8 +55,8 @@ class PackedOperand:
         How products of its elements are formed: "native", or by bfloat16 parts, which it holds.
     kept : tuple of (str, object)
         Options of `falcon.pack` that products by a B that is not packed take; empty if it is.
-    modulus : int
-        Products are reduced modulo it; 0: they are not.
+    modulus : int, optional
+        Products are reduced modulo it.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class PackedOperand:
     panels: np.dtype | None = None
     arithmetic: str = "native"
     kept: tuple[tuple[str, Any], ...] = ()
-    modulus: int = 0
+    modulus: int | None = None
 
     ndim: ClassVar = 2
     # NumPy's arrays then leave ``x @ packed`` to `__rmatmul__`, and its functions refuse it.

@@ -110,21 +110,18 @@ cdef extern from "falcon_cpu.h" nogil:
     void falcon_norms(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptrdiff_t len,
                       ptrdiff_t line_stride, ptrdiff_t k_stride, int threads, double *sums,
                       double *odd)
-    ctypedef struct falcon_modulus:
-        double p
-        double[2] base
-        double alpha, beta
-        int[2] parts
+    enum: FALCON_MOST_NUMBERS
     ctypedef struct falcon_numbers:
-        void *start
-        int number
+        char *start
+        int number, bytes
         ptrdiff_t line_stride, stride
-    int FALCON_NUMBER_BYTES(int number)
-    void falcon_residues(const falcon_kernel *kern, const falcon_modulus *m, falcon_numbers x,
-                         ptrdiff_t lines, ptrdiff_t len, falcon_numbers to,
-                         ptrdiff_t part_stride, int threads)
-    void falcon_reduce(const falcon_kernel *kern, const falcon_modulus *m, falcon_numbers sums,
-                       ptrdiff_t M, ptrdiff_t N, falcon_numbers c, falcon_numbers out, int threads)
+        double weight
+    ctypedef struct falcon_modulo:
+        double p, base
+        ptrdiff_t lines, len
+        int terms, parts
+        falcon_numbers *numbers
+    void falcon_reduce(const falcon_kernel *kern, falcon_modulo *m, int threads)
     const char *falcon_scheme_check(const falcon_scheme *scheme, int *scratch)
     enum: FALCON_OWN_TEAM
     enum: FALCON_OPENMP

@@ -81,17 +81,6 @@ def norms(
 
 NUMBERS: dict[Any, int]
 
-def residues(
-    x: Any, parts: Any, modulus: int, base: int, threads: int = 1, isa: str | None = None
-) -> None: ...
-def reduce(
-    sums: Any,
-    out: Any,
-    modulus: int,
-    bases: tuple[int, int],
-    alpha: int = 1,
-    c: Any = None,
-    beta: int = 1,
-    threads: int = 1,
-    isa: str | None = None,
+def modulo(
+    terms: Any, weights: Any, parts: Any, modulus: int, base: int, threads: int = 1, isa: Any = None
 ) -> None: ...

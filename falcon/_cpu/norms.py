@@ -12,10 +12,10 @@ from falcon._core.arithmetic import INT64_BY_FLOAT64
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.scaling import LEAST_COMPONENT, Scaling, choose_scaling, remeasure
-from falcon.codegen.sums import largest_sums
 
 from . import _core
 from .extension import isa
+from .rounding import largest_sums
 
 _log = logging.getLogger("falcon")
 

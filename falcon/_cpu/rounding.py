@@ -14,6 +14,9 @@ import numpy as np
 
 from falcon._core.bound import growth_of_rounded_sums
 from falcon._core.dtypes import DType
+from falcon.codegen import combine_a, combine_b, updates
+from falcon.codegen.program import Op, Program
+from falcon.codegen.update import PRODUCT
 from falcon.schemes import Scheme
 
 from . import _core
@@ -52,6 +55,38 @@ def coefficients(scheme: Scheme) -> int:
     """Return the largest sum of the coefficients' magnitudes in a scheme's sums of A or B."""
     rows = (abs(x).reshape(scheme.rank, -1).sum(axis=1) for x in (scheme.U, scheme.V))
     return max(int(np.ceil(x.max())) for x in rows)
+
+
+@cache
+def largest_sums(scheme: Scheme | None) -> tuple[float, float, float]:
+    """Bound the numbers that the engine forms of A, of B and of their products.
+
+    In units of the largest norm of a row of A, of a column of B, and of the product of both.
+    """
+    if scheme is None:
+        return 1.0, 1.0, 1.0
+    (of_a, left), (of_b, right) = _largest(combine_a(scheme)), _largest(combine_b(scheme))
+    last = updates(scheme)
+    slots, of_c = [0.0] * last.n_slots, 1.0
+    for product, steps in zip(last.order, last.steps, strict=True):
+        for x in steps:
+            term = left[product] * right[product] if x.source == PRODUCT else slots[x.source]
+            slots[x.slot] = (0.0 if x.first else slots[x.slot]) + abs(float(x.coefficient)) * term
+            of_c = max(of_c, slots[x.slot], term)
+    return of_a, of_b, of_c
+
+
+def _largest(program: Program) -> tuple[float, list[float]]:
+    """Bound what a program forms of inputs of at most 1: everything, and every output."""
+    most, sizes = 1.0, [1.0] * program.n_inputs
+    sizes += [0.0] * (program.n_temporaries + program.n_outputs)
+    for x in program.instructions:
+        if x.op is Op.SCALE:
+            sizes[x.dst] = abs(float(x.coefficient)) * sizes[x.x]
+        else:
+            sizes[x.dst] = sizes[x.x] + sizes[x.y]
+        most = max(most, sizes[x.dst])
+    return most, sizes[program.first_output :]
 
 
 def rounded_growth(operand: DType, scheme: Scheme | None, isa: str) -> float | None:

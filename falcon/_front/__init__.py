@@ -21,7 +21,6 @@
     fallback.py  what NumPy multiplies itself
     execute.py   a product in core form: its Problem, its plan, its execution
     freivalds.py Freivalds' test of a product in O(n^2), by rows
-    ring.py      its exact products of integers and vectors, modulo 2^64 or p
     planner.py   from options to a cached plan
     calls.py     small calls, and calls seen before, without planning
 """

@@ -14,7 +14,7 @@ import numpy as np
 
 from falcon._backends import available_backends, get_backend
 from falcon._core.backend import Backend
-from falcon._core.dtypes import CUDA, DType, both, of
+from falcon._core.dtypes import CUDA, TABLE, DType, both, of
 from falcon._core.options import Options
 from falcon._core.problem import Problem
 from falcon._gpu.where import promoted
@@ -46,7 +46,11 @@ def scalar_type(adapter: Adapter, dtype: DType) -> DType:
 
 
 def result_type(
-    adapter: Adapter, operands: Mapping[str, Any], dtype: Any, out: Any = None
+    adapter: Adapter,
+    operands: Mapping[str, Any],
+    dtype: Any,
+    out: Any = None,
+    modulus: int | None = None,
 ) -> DType:
     """Return the type of the result.
 
@@ -55,6 +59,8 @@ def result_type(
     Raises TypeError: falcon does not multiply `dtype`, or an operand does not cast to it by
     "same_kind".
     """
+    if modulus is not None:
+        return _residue_type(adapter, operands, dtype, out, modulus)
     if dtype is None:
         common = common_type(adapter, operands.values())
         of_out = None if out is None else adapter.dtype(out)
@@ -74,6 +80,33 @@ def result_type(
     return wanted
 
 
+def _residue_type(
+    adapter: Adapter, operands: Mapping[str, Any], dtype: Any, out: Any, modulus: int
+) -> DType:
+    """Return the type of a result modulo p: `dtype`, or that of `out`, or the operands' common one.
+
+    Raises TypeError: it is no integer, or does not hold ``modulus - 1``; an operand is no integer.
+    Raises ValueError: the operands are in GPU memory.
+    """
+    if adapter.device is not None:
+        raise ValueError("modulus= multiplies arrays in host memory; these are in GPU memory")
+    for name, x in operands.items():
+        row = adapter.dtype(x)
+        if row is None or not row.is_exact:
+            raise TypeError(f"{name} has dtype {x.dtype}; modulus= multiplies integers")
+    given = None if out is None or dtype is not None else adapter.dtype(out)
+    if given is None or not given.is_exact:
+        given = result_type(adapter, operands, dtype)
+    able = [x for x in TABLE if x.is_exact and np.iinfo(x.numpy).max >= modulus - 1]
+    if given not in able:
+        least = min(able, key=lambda x: (x.itemsize, x.is_unsigned))
+        raise TypeError(
+            f"the result would be {given}, which does not hold integers up to {modulus - 1}; ask "
+            f"for dtype={least.name!r}"
+        )
+    return given
+
+
 def operand_type(adapter: Adapter, operands: list[Any], result: DType, options: Options) -> DType:
     """Return the type of the operands for the backends: their own if a backend can write `result`.
 
@@ -83,6 +116,8 @@ def operand_type(adapter: Adapter, operands: list[Any], result: DType, options: 
     `options`: the scheme matters: its sums may not fit the kernels of the operands' type.
     """
     rows = [row for x in operands if (row := adapter.dtype(x)) is not None]
+    if options.modulus is not None:  # calls by arrays of one type are kept
+        return rows[0] if len({*rows}) == 1 else result
     if len(rows) < len(operands) or set(rows) <= {result}:
         return result
     if rows[0] is not rows[-1] and not all(x.is_exact for x in rows):

@@ -50,7 +50,8 @@ def in_one_call(
 
 def _is_for_engine(options: Options) -> bool:
     """Whether falcon's engine is asked for by name, as `reproducible` does."""
-    return options.backend == host_engine().name and options.scheme in ("auto", "classical")
+    asked = options.backend == host_engine().name and options.scheme in ("auto", "classical")
+    return asked and options.modulus is None
 
 
 def _plan_of_first(

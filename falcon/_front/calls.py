@@ -28,7 +28,6 @@ from falcon._numpy.original import quiet_matmul
 from falcon._numpy.threads import exceeds
 
 from .adapters.host import NUMPY, viewed
-from .modular import ModularPlan
 from .planner import is_kept, planning_state
 
 # NumPy usually has one object for each; small calls with another dtype object are planned.
@@ -210,11 +209,7 @@ def remember(
     if isinstance(way, Plan):
         if min(a.ndim, b.ndim) < 2 or (way.problem.symmetric and not _are_twins(a, b)):
             return
-        if isinstance(way, ModularPlan):
-            if result.ndim != 2:
-                return
-            run = partial(_run_plan, way)
-        elif result.ndim == 2:
+        if result.ndim == 2:
             direct = getattr(way.backend, "direct_product", lambda _: None)
             run = direct(way) or partial(_run_plan, way)
         else:

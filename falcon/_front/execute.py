@@ -22,9 +22,9 @@ from falcon._core.plan import Plan
 from falcon._core.problem import Problem, layout_fields
 from falcon._numpy.threads import limited
 
-from . import modular
 from .adapters import Adapter
 from .freivalds import Freivalds, VerificationError
+from .modular import modulo
 from .planner import plan_for, plan_packed
 
 _log = logging.getLogger("falcon")
@@ -52,7 +52,6 @@ class Product:
     packed: PackedOperand | bool | None = None  # True: B is to be packed
     # If B is A's transpose in the same memory: the part of C to write; see `Problem`.
     symmetric: str = ""
-    modulus: int = 0  # the result is reduced modulo it; 0: there is none
 
     def described(self) -> tuple[Problem, tuple[Any, Any, Any, Any]]:
         """Return the problem, and a, b, c and out as backends take them: on a GPU, as matrices."""
@@ -79,6 +78,7 @@ class Product:
             return self.symmetric
         # A scheme by name computes all of C.
         able = self.options.scheme in ("auto", "classical") and not self.operand.is_complex
+        able = able and self.options.modulus is None
         return "full" if able and a.shape[0] > 1 and a.is_transpose(b) else ""
 
 
@@ -101,8 +101,8 @@ def multiply(x: Product) -> Plan | None:
     if 0 in x.out.shape:
         return None
     if x.a.shape[1] == 0 or x.alpha == 0:
-        if x.modulus:
-            modular.scale(x.c, x.beta, x.out, x.modulus)
+        if x.options.modulus is not None and x.c is not None:
+            modulo([x.c.copy()], [x.beta], [x.out], x.options.modulus)
         else:
             x.adapter.scale(x.c, x.beta, x.out, x.dtype)
         return None
@@ -125,10 +125,6 @@ def _run(x: Product) -> Plan:
 
 def _planned(x: Product) -> tuple[Plan, tuple[Any, Any, Any, Any]]:
     """Return the plan of a product, and its operands as the backend takes them."""
-    if x.modulus:
-        b: Any = x.b if x.packed is None else x.packed
-        sizes = x.a.shape[0], b.shape[1], x.a.shape[1]
-        return modular.plan_for(sizes, x.modulus, x.options, b), (x.a, b, x.c, x.out)
     problem, (a, b, c, out) = x.described()
     if isinstance(x.packed, PackedOperand):
         return plan_packed(problem, x.packed, x.options), (a, x.packed, c, out)
@@ -150,7 +146,7 @@ def _verified(x: Product) -> Plan:
     if isinstance(x.packed, PackedOperand):
         b = x.packed.needed_source("check='verify' takes b itself; keep it, or use another check")
     uneven = _planned(x)[0].is_uneven
-    about: dict[str, Any] = {"dtype": dtype, "uneven": uneven, "modulus": x.modulus or None}
+    about: dict[str, Any] = {"dtype": dtype, "uneven": uneven, "modulus": x.options.modulus}
     test = Freivalds(x.a, b, x.c, x.alpha, x.beta, **about)
     plan = _run(x)
     outcome = test.check(out, plan.growth)

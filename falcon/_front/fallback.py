@@ -21,6 +21,8 @@ from .validate import is_numeric, plain, refuse_packed, type_named
 
 def why_not_by_library(adapter: Adapter, options: Options) -> str | None:
     """Return the option that forbids the array library's own product; None: it may be called."""
+    if options.modulus is not None:
+        return f"modulus={options.modulus}"
     if options.backend not in (("auto", "numpy") if adapter.device is None else (DEVICE,)):
         return f"backend {options.backend!r}"
     return None if options.scheme in ("auto", "classical") else f"{options.scheme!r}"

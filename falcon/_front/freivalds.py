@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import sqrt
+from math import ceil, isqrt, log2, sqrt
 from statistics import NormalDist
 from typing import Any
 
@@ -12,13 +12,16 @@ import numpy as np
 
 from falcon._core.checks import check_count
 from falcon._core.dtypes import DType, of
-
-from .ring import modular_trials, strips, times, times_modulo
+from falcon._numpy.residues import modulo
 
 # Probability that a correct product is reported as wrong.
 _FALSE_ALARM = 1e-9
 # Random vectors: with 16, the error of a row is estimated within a factor of 2.2 at that rate.
 TRIALS = 16
+# Modulo p there are so many that a wrong product passes with a chance of 2 to minus this.
+_MODULAR_BITS = 40
+# Operands are widened and scaled this many elements at a time: half a megabyte of float64.
+_STRIP_ELEMENTS = 65536
 # Columns are scaled to norm 1, but by no more than this factor.
 _LARGEST_SCALE = 2.0**400
 
@@ -288,7 +291,7 @@ class Scaled:
         self.rows = np.ones(x.shape[0], bool)
         self.columns = np.ones(x.shape[1], bool) if kept is None else kept
         largest = kind.type(0).real
-        for at, strip in strips(x, kind):
+        for at, strip in _strips(x, kind):
             finite = np.isfinite(strip)
             if kept is None:
                 self.rows[at] = finite.all(axis=1)
@@ -323,11 +326,56 @@ class Scaled:
         return np.sqrt(squares)
 
     def _scaled_strips(self) -> Iterator[tuple[slice, np.ndarray]]:
-        for at, strip in strips(self._x, self._kind):
+        for at, strip in _strips(self._x, self._kind):
             strip[~np.isfinite(strip)] = 0
             real = real_parts(strip)
             np.ldexp(real, -self.exponent, out=real)
             yield at, strip
+
+
+def times(x: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """Multiply integers modulo 2^64."""
+    product = np.empty((x.shape[0], vectors.shape[1]), np.uint64)
+    for at, strip in _strips(x, vectors.dtype):
+        product[at] = strip @ vectors
+    return product
+
+
+def times_modulo(x: np.ndarray, vectors: np.ndarray, modulus: int) -> np.ndarray:
+    """Multiply integers modulo p: in digits of 16 bits, whose products are exact in float64."""
+    product = np.zeros((x.shape[0], vectors.shape[1]), np.uint64)
+    places = range(1 if modulus <= 2**16 else 2)
+    weights = [2 ** (16 * (i + j)) % modulus for i in places for j in places]
+    for start in range(0, x.shape[1], _STRIP_ELEMENTS):  # sums below 2^48
+        inner = slice(start, start + _STRIP_ELEMENTS)
+        right = [np.empty(vectors[inner].shape) for _ in places]
+        modulo([vectors[inner]], [1], right, modulus, 2**16)
+        for at, strip in _strips(x[:, inner], x.dtype):
+            left = [np.empty(strip.shape) for _ in places]
+            modulo([strip], [1], left, modulus, 2**16)
+            terms = [a @ b for a in left for b in right]
+            modulo([*terms, product[at]], [*weights, 1], [product[at]], modulus)
+    return product
+
+
+def modular_trials(modulus: int) -> int:
+    """Return how many random vectors leave a wrong product a chance of at most 2^-40.
+
+    If e, a row of the error, is not 0 modulo p, the greatest common divisor g of its entries and p
+    is less than p, and e x is a random multiple of g: it is 0 with probability g / p, which is at
+    most 1 / q for the smallest prime factor q of p.
+    """
+    numbers = np.arange(2, isqrt(modulus) + 1)
+    factors = numbers[modulus % numbers == 0]
+    return ceil(_MODULAR_BITS / log2(factors[0] if factors.size else modulus))
+
+
+def _strips(x: np.ndarray, kind: np.dtype) -> Iterator[tuple[slice, np.ndarray]]:
+    """Yield copies of some rows at a time."""
+    step = max(1, _STRIP_ELEMENTS // max(x.shape[1], 1))
+    for start in range(0, x.shape[0], step):
+        at = slice(start, start + step)
+        yield at, x[at].astype(kind, order="C")
 
 
 def real_parts(x: np.ndarray) -> np.ndarray:

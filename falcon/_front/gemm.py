@@ -13,7 +13,6 @@ from falcon import schemes
 from falcon._backends import get_backend
 from falcon._core.dtypes import DType, both, of
 from falcon._core.keywords import CallOptions, takes_options
-from falcon._core.modular import check_modulus
 from falcon._core.options import KEYWORDS, Options
 from falcon._core.packed import PackedOperand
 
@@ -21,9 +20,8 @@ from .adapters import enter
 from .arithmetic import check_out, operand_type, result_type, scalar_type, why_not_wide
 from .calls import recall, remember
 from .execute import Product, multiply
-from .modular import residue_type
 from .planner import requested
-from .validate import number, scalar, whole
+from .validate import number, scalar
 
 
 @overload
@@ -36,7 +34,6 @@ def gemm(
     beta: complex = 0.0,
     out: np.ndarray | None = None,
     dtype: npt.DTypeLike | None = None,
-    modulus: int | None = None,
     **options: Unpack[CallOptions],
 ) -> np.ndarray: ...
 @overload
@@ -49,7 +46,6 @@ def gemm(
     beta: complex = 0.0,
     out: Any = None,
     dtype: Any = None,
-    modulus: int | None = None,
     **options: Unpack[CallOptions],
 ) -> Any: ...
 @takes_options(*KEYWORDS)
@@ -62,7 +58,6 @@ def gemm(
     beta: complex = 0.0,
     out: Any = None,
     dtype: Any = None,
-    modulus: int | None = None,
     **options: Unpack[CallOptions],
 ) -> Any:
     """Multiply two matrices: ``alpha * a @ b + beta * c``.
@@ -89,10 +84,6 @@ def gemm(
         int16 are exact in int32, those of float16 and bfloat16 are accumulated and returned in
         float32; on the CPU neither needs a copy of an operand (docs/types.md). May be a torch
         dtype.
-    modulus : int, optional
-        The result is that of exact integers, reduced to ``0 <= x < modulus``: of integers of any
-        values, for ``2 <= modulus < 2**31``. It is of `dtype`, or of `out`'s, or of the operands'
-        common type, which must hold ``modulus - 1``. `alpha` and `beta` are integers.
     {options}
 
     Returns
@@ -136,13 +127,8 @@ def gemm(
     if dtype is not None:
         arguments = (*arguments, ("dtype", dtype))
     packed = b if isinstance(b, PackedOperand) else None
-    if packed is not None and (packed.modulus or modulus is not None):
-        modulus = packed_modulus(packed, modulus)
-    elif packed is not None and not packed.is_packed:
+    if packed is not None and not packed.is_packed:
         b, arguments = packed.source, (*arguments, ("packed", (packed.kept, packed.dtype)))
-    if modulus is not None:
-        modulus = check_modulus(modulus)
-        arguments = (*arguments, ("modulus", modulus))
     plain_call = c is None and type(alpha) is type(beta) is float and alpha == 1.0 and beta == 0.0
     if plain_call and (known := recall(a, b, out, arguments)) is not None:
         return known
@@ -175,23 +161,17 @@ def gemm(
     factors = [left, right if packed is None else packed]
     read = dict(zip("abc", (*factors, added), strict=True))
     read = {k: x for k, x in read.items() if x is not None}
-    if modulus is None:
-        result = result_type(adapter, read, dtype, target)
-        kind: DType | None = scalar_type(adapter, result)
-    else:
-        result, kind = residue_type(adapter, read, dtype, target, modulus), None
+    result = result_type(adapter, read, dtype, target, chosen.modulus)
     alpha, beta = (
-        scalar(name, x, kind.numpy) if kind is not None else whole(name, x, modulus or 1)
+        scalar(name, x, scalar_type(adapter, result).numpy, chosen.modulus)
         for name, x in (("alpha", alpha), ("beta", beta))
     )
     if beta == 0:  # rounded to it
         added = None
     if target is not None:
         check_out(adapter, target, (M, N), result)
-    operand = operand_type(adapter, factors, result, chosen) if modulus is None else result
-    if packed is not None and packed.modulus:
-        operand = result
-    elif packed is not None:
+    operand = operand_type(adapter, factors, result, chosen)
+    if packed is not None:
         # Only keywords: settings of backend and scheme do not apply to a packed operand.
         given = (options.get("backend") or "auto", options.get("scheme") or "auto")
         check_packed(packed, result, *given)
@@ -205,11 +185,9 @@ def gemm(
         types = operand, result
         operands = left, factor, added, made
         by_panels = packed if packed is not None and packed.is_packed else None
-        product = Product(adapter, *operands, *types, chosen, alpha, beta, by_panels)
-        plan = multiply(replace(product, modulus=modulus or 0))
+        plan = multiply(Product(adapter, *operands, *types, chosen, alpha, beta, by_panels))
     if plain_call:
-        kinds = types if modulus is None else (adapter.dtype(left) or result, result)
-        remember(a, b, target, arguments, kinds, chosen, made, plan)
+        remember(a, b, target, arguments, types, chosen, made, plan)
     return adapter.wrap(made) if out is None else out
 
 
@@ -220,7 +198,13 @@ def options_for(
     keywords: Mapping[str, Any],
     device: int | None,
 ) -> Options:
-    """Return `requested`, to which a b that is not packed brings the options of `pack`."""
+    """Return `requested`; a b of `pack` brings its modulus, and if it is not packed its options."""
+    if packed is not None:
+        modulus = keywords.get("modulus")
+        if modulus not in (None, packed.modulus):
+            what = f"modulus={packed.modulus}" if packed.modulus else "products without a modulus"
+            raise ValueError(f"modulus is {modulus}, but b was packed for {what}")
+        keywords = {**keywords, "modulus": packed.modulus}
     if packed is None or packed.is_packed:
         return requested(function, names, keywords, device)
     chosen = requested(function, names, {**dict(packed.kept), **keywords}, device)
@@ -245,14 +229,6 @@ def check_packed(
     wanted = None if isinstance(scheme, str) else scheme
     if scheme != "auto" and not packed.is_for(wanted):
         raise ValueError(f"scheme is {given!r}, but b is {packed!r}")
-
-
-def packed_modulus(packed: PackedOperand, modulus: int | None) -> int:
-    """Return the modulus for which b was packed; raise ValueError if another one is asked for."""
-    if modulus not in (None, packed.modulus):
-        what = f"modulus={packed.modulus}" if packed.modulus else "products without a modulus"
-        raise ValueError(f"modulus is {modulus}, but b was packed for {what}")
-    return packed.modulus
 
 
 def packed_type(packed: PackedOperand, a: Any, a_type: DType | None, result: DType) -> DType:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Unpack, overload
 
 import numpy as np
@@ -11,7 +10,6 @@ import numpy.typing as npt
 from falcon._backends import host_engine
 from falcon._core.dtypes import DType, of
 from falcon._core.keywords import CallOptions, takes_options
-from falcon._core.modular import check_modulus
 from falcon._core.options import KEYWORDS, Options, merged
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
@@ -23,7 +21,6 @@ from .calls import recall, remember
 from .execute import Product, multiply, without
 from .fallback import numpy_product
 from .gemm import gemm
-from .modular import residue_type
 from .planner import requested
 from .validate import matmul_shape
 
@@ -39,30 +36,15 @@ def matmul(
     out: np.ndarray | None = None,
     *,
     dtype: npt.DTypeLike | None = None,
-    modulus: int | None = None,
     **options: Unpack[CallOptions],
 ) -> np.ndarray: ...
 @overload
 def matmul(
-    a: Any,
-    b: Any,
-    /,
-    out: Any = None,
-    *,
-    dtype: Any = None,
-    modulus: int | None = None,
-    **options: Unpack[CallOptions],
+    a: Any, b: Any, /, out: Any = None, *, dtype: Any = None, **options: Unpack[CallOptions]
 ) -> Any: ...
 @takes_options(*KEYWORDS)
 def matmul(
-    a: Any,
-    b: Any,
-    /,
-    out: Any = None,
-    *,
-    dtype: Any = None,
-    modulus: int | None = None,
-    **options: Unpack[CallOptions],
+    a: Any, b: Any, /, out: Any = None, *, dtype: Any = None, **options: Unpack[CallOptions]
 ) -> Any:
     """Multiply as `numpy.matmul` does: vectors, batches, broadcasting.
 
@@ -75,8 +57,6 @@ def matmul(
         As for `numpy.matmul`; a float32 `out` receives unrounded sums, as in `gemm`.
     dtype : dtype, optional
         Of the result and of the arithmetic, as in `gemm`.
-    modulus : int, optional
-        The result is reduced modulo it, exactly, as in `gemm`.
     {options}
 
     Returns
@@ -106,23 +86,15 @@ def matmul(
     arguments = tuple(options.items()) if options else ()
     if dtype is not None:
         arguments = (*arguments, ("dtype", dtype))
-    if modulus is not None:
-        modulus = check_modulus(modulus)
-        arguments = (*arguments, ("modulus", modulus))
     if (known := recall(a, b, out, arguments)) is not None:
         return known
     if isinstance(out, tuple) and len(out) == 1:
         out = out[0]
     adapter, a, b, target = enter(a=a, b=b, out=out)
     if isinstance(b, PackedOperand):
-        result = _by_packed(adapter, a, b, target, dtype, modulus, options)
+        result = _by_packed(adapter, a, b, target, dtype, options)
         return adapter.wrap(result) if out is None else out
     chosen = requested("matmul", KEYWORDS, options, adapter.device)
-    if modulus is not None:
-        result, types, way = _modular(adapter, a, b, target, dtype, modulus, chosen)
-        remember(a, b, target, arguments, types, chosen, result, way)
-        result = adapter.scalar(result) if len(result.shape) == 0 else result
-        return adapter.wrap(result) if out is None else out
     if dtype is None and chosen.backend == "auto" and _are_logical(a, b, target, chosen):
         counts = matmul(a.view(np.uint8), b.view(np.uint8), dtype="int32", **options)
         result = np.not_equal(counts, 0, out=target)
@@ -132,7 +104,7 @@ def matmul(
         left, right = adapter.array("a", a), adapter.array("b", b)
         target = None if out is None else adapter.target(target)
         with adapter.current():
-            written = result_type(adapter, {"a": left, "b": right}, dtype, target)
+            written = result_type(adapter, {"a": left, "b": right}, dtype, target, chosen.modulus)
             types = operand_type(adapter, [left, right], written, chosen), written
             like = (left, right) if dtype is None else ()
             result, way = _multiplied(adapter, left, right, target, types, like, chosen)
@@ -140,21 +112,6 @@ def matmul(
         if len(result.shape) == 0:
             result = adapter.scalar(result)
     return adapter.wrap(result) if out is None else out
-
-
-def _modular(
-    adapter: Adapter, a: Any, b: Any, out: Any, dtype: Any, modulus: int, options: Options
-) -> Any:
-    """Multiply modulo p; return `out` or the new result, for `remember` types and the plan."""
-    left, right = adapter.array("a", a), adapter.array("b", b)
-    for name, x in (("a", left), ("b", right)):
-        if len(x.shape) == 0:
-            raise ValueError(f"matmul: {name} is a scalar; expected at least one axis")
-    target = None if out is None else adapter.target(out)
-    written = residue_type(adapter, {"a": left, "b": right}, dtype, target, modulus)
-    types = written, written
-    result, way = _multiplied(adapter, left, right, target, types, (), options, modulus)
-    return result, (adapter.dtype(left), written), way
 
 
 def _are_logical(a: Any, b: Any, out: Any, options: Options) -> bool:
@@ -170,7 +127,7 @@ def _are_logical(a: Any, b: Any, out: Any, options: Options) -> bool:
         and (out is None or type(out) is np.ndarray)
         and (out is None or out.shape == sum(matmul_shape(a.shape, b.shape, None), ()))
         and options.scheme in ("auto", "classical")
-        and options.workspace_limit is None
+        and options.workspace_limit is options.modulus is None
         and not host_engine().is_library
     )
 
@@ -183,7 +140,6 @@ def _multiplied(
     types: tuple[DType, DType],
     like: tuple[Any, ...],
     options: Options,
-    modulus: int = 0,
 ) -> tuple[Any, Plan | str | None]:
     """Multiply arrays of at least one axis; return `out` with all axes, or the new result.
 
@@ -208,7 +164,7 @@ def _multiplied(
     if len(a_shape) > 2 and len(b_shape) == 2 == len(kept):  # all rows in one product
         rows, target = folded(a), folded(result)
         if rows is not None and target is not None:
-            _multiplied(adapter, rows, b, target, types, like, options, modulus)
+            _multiplied(adapter, rows, b, target, types, like, options)
             return result, None
     dropped = tuple(axis for axis, x in ((-2, a_shape), (-1, b_shape)) if len(x) == 1)
     target = _expanded(result, dropped)
@@ -225,14 +181,13 @@ def _multiplied(
         target = adapter.empty(tuple(target.shape), dtype)
     matrices = len(a_shape) == len(b_shape) == 2 and batch == ()
     way: Plan | str | None = None
-    if modulus:
-        pass
-    elif not matrices or (min(kept) == 1 and types[0].has_blas):  # else a plan, for all calls alike
+    if not matrices or (min(kept) == 1 and types[0].has_blas):  # else a plan, for all calls alike
         way = in_one_call(adapter, left, right, target, types, options)
     if not way:
         for at in np.ndindex(*batch):
-            product = Product(adapter, left[at], right[at], None, target[at], *types, options)
-            plan = multiply(replace(product, modulus=modulus) if modulus else product)
+            plan = multiply(
+                Product(adapter, left[at], right[at], None, target[at], *types, options)
+            )
             way = plan if matrices else None
     if separate:
         adapter.copy(target.reshape(shape), result)
@@ -248,13 +203,7 @@ def _expanded(x: Any, axes: tuple[int, ...]) -> Any:
 
 
 def _by_packed(
-    adapter: Adapter,
-    a: Any,
-    b: PackedOperand,
-    out: Any,
-    dtype: Any,
-    modulus: int | None,
-    options: CallOptions,
+    adapter: Adapter, a: Any, b: PackedOperand, out: Any, dtype: Any, options: CallOptions
 ) -> Any:
     """Multiply a vector, a matrix or a batch by a packed operand: all rows in one product."""
     merged("matmul", KEYWORDS, options)  # errors name matmul, not gemm
@@ -271,8 +220,7 @@ def _by_packed(
         check_out(adapter, target, shape, of(b.dtype))
     rows = int(np.prod(array.shape[:-1]))
     with adapter.current():
-        left = array.reshape(rows, b.shape[0])
-        product: Any = gemm(left, b, dtype=dtype, modulus=modulus, **options)
+        product: Any = gemm(array.reshape(rows, b.shape[0]), b, dtype=dtype, **options)
         product = product.reshape(shape)
         if target is not None:
             adapter.copy(product, target)

@@ -12,9 +12,7 @@ import numpy.typing as npt
 
 from falcon._backends import available_backends, get_backend
 from falcon._core.checks import check_count
-from falcon._core.dtypes import DType
 from falcon._core.keywords import PackingOptions, takes_options
-from falcon._core.modular import check_modulus
 from falcon._core.options import PACKING, Options
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
@@ -26,7 +24,6 @@ from .adapters import enter
 from .arithmetic import operand_type, result_type
 from .execute import Product
 from .matmul import matmul
-from .modular import packed_residues, residue_type
 from .planner import plan_for, requested, weight
 
 # Rows for which "auto" chooses by default: packing gains most for few rows (docs/howto/weights.md).
@@ -41,7 +38,6 @@ def pack(
     *,
     rows: int | None = None,
     dtype: npt.DTypeLike | None = None,
-    modulus: int | None = None,
     keep_source: bool = True,
     **options: Unpack[PackingOptions],
 ) -> PackedOperand:
@@ -61,8 +57,6 @@ def pack(
         Of the result, as in `gemm`; default: b's own. If falcon's kernels can write it for operands
         of b's dtype (int32 for int8, float32 for bfloat16), products take an A of b's dtype; for
         int32 an A of int8 or uint8, whichever of these b has.
-    modulus : int, optional
-        Products are reduced modulo it, as in `gemm`, which may leave it out.
     keep_source : bool
         False saves the memory of B. Without B, a ValueError is raised in four cases: a product must
         be redone classically because an LCMA met a NaN or Inf (``check="none"`` does not test for
@@ -100,7 +94,7 @@ def pack(
     >>> bool((falcon.gemm(np.ones((3, 64)), w) == 1).all())
     True
     """
-    return make(b, options, rows, dtype, keep_source, modulus)
+    return make(b, options, rows, dtype, keep_source)
 
 
 def make(
@@ -109,7 +103,6 @@ def make(
     rows: int | None = None,
     dtype: Any = None,
     keep_source: bool = True,
-    modulus: int | None = None,
     *,
     always: bool = False,
 ) -> PackedOperand:
@@ -126,19 +119,11 @@ def make(
     source = adapter.array("b", b)
     if len(source.shape) != 2:
         raise ValueError(f"b has shape {tuple(source.shape)}; expected a matrix")
-    if modulus is not None:
-        modulus = check_modulus(modulus)
-        native = residue_type(adapter, {"b": source}, dtype, None, modulus)
-    else:
-        native = result_type(adapter, {"b": source}, dtype)
     chosen = requested("pack", PACKING, options, adapter.device)
+    native = result_type(adapter, {"b": source}, dtype, None, chosen.modulus)
     # Threads are those of the process that loads it.
     kept = {name: getattr(chosen, name) for name in PACKING if name != "threads"}
     pack_again = partial(pack, rows=rows, dtype=native.name, **kept)
-    if modulus is not None:
-        pack_again = partial(pack_again, modulus=modulus)
-        packed = _modular(source, rows, modulus, chosen, native, pack_again)
-        return packed if keep_source else replace(packed, source=None)
     types = operand_type(adapter, [source], native, chosen), native
     with adapter.current():
         a = rows or _USUAL_ROWS, source.shape[0]
@@ -146,6 +131,7 @@ def make(
         problem, (_, factor, _, _) = product.described()
         plan = plan_for(problem, _for_one_backend(chosen, problem))
         _check_limit(plan)
+        always = always or chosen.modulus is not None
         if chosen.scheme == "auto" and adapter.device is None and not always:
             plain = plan_for(replace(problem, packed=False), chosen)
             if weight(plain) < weight(plan):
@@ -155,16 +141,6 @@ def make(
         if packed.scheme is not None and isinstance(packed.column_norms, np.ndarray):
             packed = _scaled(plan, packed, factor, chosen)
     return packed if keep_source else replace(packed, source=None)
-
-
-def _modular(
-    b: Any, rows: int | None, modulus: int, options: Options, native: DType, pack_again: Callable
-) -> PackedOperand:
-    """Pack the residues of B."""
-    rows = rows or max(b.shape[0], 1)
-    plan, payload = packed_residues(b, rows, modulus, options, pack_again, matmul)
-    about = tuple(b.shape), native.numpy, plan.scheme, plan.backend.name, payload
-    return PackedOperand(*about, b, pack_again, matmul, modulus=modulus)
 
 
 def _check_limit(plan: Plan) -> None:
@@ -187,6 +163,7 @@ def _packed(plan: Plan, source: Any, factor: Any, pack_again: Callable) -> Packe
     about = tuple(source.shape), problem.result.numpy, plan.scheme, plan.backend.name
     panels = problem.operand.numpy if problem.is_wide else None
     made = PackedOperand(*about, payload, source, pack_again, matmul, norms, panels=panels)
+    made = replace(made, modulus=plan.options.modulus)
     return made if how is None else replace(made, arithmetic=how.name)
 
 

@@ -38,13 +38,17 @@ class Pairs:
             if summed and (kept or len(wanted) == 0):
                 return self._multiplied(x, y, xs, ys, wanted, out)
             arrays, labels = (x, y), (xs, ys)
-        text = f"{','.join(labels)}->{wanted}"
+        return self._by_library(f"{','.join(labels)}->{wanted}", arrays)
+
+    def _by_library(self, text: str, arrays: Sequence[Any]) -> Any:
+        if self.options.get("modulus") is not None:
+            raise TypeError(f"modulus= reduces sums that are matrix products; {text} is none")
         return self.adapter.einsum(text, arrays, self.dtype)
 
     def _alone(self, x: Any, own: str, needed: set[str]) -> tuple[Any, str]:
         """Take diagonals, and sum over axes that neither the other operand nor the result has."""
         kept = "".join(z for z in dict.fromkeys(own) if z in needed)
-        return (x if kept == own else self.adapter.einsum(f"{own}->{kept}", (x,), self.dtype)), kept
+        return (x if kept == own else self._by_library(f"{own}->{kept}", (x,))), kept
 
     def _multiplied(self, x: Any, y: Any, xs: str, ys: str, wanted: str, out: Any) -> Any:
         """Multiply two arrays by `matmul`, without a copy where axes lie one after the other."""

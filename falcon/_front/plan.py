@@ -12,7 +12,6 @@ import numpy.typing as npt
 from falcon._backends import BACKENDS, DEVICE, available_backends
 from falcon._core.dtypes import FLOAT64, DType, of
 from falcon._core.keywords import PlanningOptions, takes_options
-from falcon._core.modular import check_modulus
 from falcon._core.options import PLANNING, merged
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Plan
@@ -22,20 +21,13 @@ from .adapters import Adapter, enter
 from .adapters.host import NUMPY
 from .arithmetic import operand_type, result_type
 from .execute import Product, problem_of_sizes
-from .gemm import check_packed, options_for, packed_modulus, packed_type
-from .modular import plan_for as plan_modular
-from .modular import residue_type
+from .gemm import check_packed, options_for, packed_type
 from .planner import plan_for, plan_packed, predicted, requested
 
 
 @takes_options(*PLANNING)
 def plan(
-    a: Any,
-    b: Any,
-    dtype: npt.DTypeLike | None = None,
-    *,
-    modulus: int | None = None,
-    **options: Unpack[PlanningOptions],
+    a: Any, b: Any, dtype: npt.DTypeLike | None = None, **options: Unpack[PlanningOptions]
 ) -> Plan:
     """Decide how ``a @ b`` would be multiplied, without multiplying.
 
@@ -45,10 +37,8 @@ def plan(
         Matrices, or their shapes (M, K) and (K, N); or `b` a `PackedOperand`, whose scheme is
         compared with the choice for one that is not packed.
     dtype : dtype, optional
-        Of the result, as in `gemm`. Default: ``np.result_type`` of the arrays; float64 for shapes.
-    modulus : int, optional
-        As in `gemm`: the plan is that of a product of residues, and says in which type, in how many
-        parts and slices of K, and what bounds their sums.
+        Of the result, as in `gemm`. Default: ``np.result_type`` of the arrays; float64 for shapes,
+        and int64 with `modulus`.
     {options}
 
     Returns
@@ -68,14 +58,7 @@ def plan(
     >>> p.growth
     2.0
     """
-    if modulus is not None:
-        modulus = check_modulus(modulus)
     if isinstance(b, PackedOperand):
-        if b.modulus or modulus:
-            packed_modulus(b, modulus)
-            chosen = requested("plan", PLANNING, options)
-            rows = a[0] if isinstance(a, tuple) else len(a)
-            return plan_modular((rows, b.shape[1], b.shape[0]), b.modulus, chosen, b)
         return _of_packed(a, b, dtype, options)
     left: Any = _shape("a", a)
     right: Any = _shape("b", b)
@@ -102,21 +85,17 @@ def plan(
     second: tuple[int, ...] = right if type(right) is tuple else tuple(right.shape)
     if first[1] != second[0]:
         raise ValueError(f"a has shape {first} and b {second}: a's columns must equal b's rows")
-    sizes = first[0], second[1], first[1]
-    if modulus is not None:
-        if arrays:
-            residue_type(adapter, arrays, dtype, None, modulus)
-        return plan_modular(sizes, modulus, requested("plan", PLANNING, options))
-    native = FLOAT64
-    if arrays or dtype is not None:
-        native = result_type(adapter, arrays, dtype)
-    _check_bytes(first[0], first[1], second[1], native)
     chosen = requested("plan", PLANNING, options, adapter.device)
+    native = FLOAT64 if chosen.modulus is None else of("int64")
+    if arrays or dtype is not None:
+        native = result_type(adapter, arrays, dtype, None, chosen.modulus)
+    _check_bytes(first[0], first[1], second[1], native)
     operand = operand_type(adapter, list(arrays.values()), native, chosen)
     with adapter.current():
         if arrays:
             product = Product(adapter, left, right, None, None, operand, native, chosen)
             return plan_for(product.described()[0], chosen)
+        sizes = first[0], second[1], first[1]
         return plan_for(problem_of_sizes(sizes, operand, chosen, native, adapter.device), chosen)
 
 
@@ -129,7 +108,9 @@ def _of_packed(a: Any, b: PackedOperand, dtype: Any, options: PlanningOptions) -
     if first[1] != b.shape[0]:
         raise ValueError(f"a has shape {first} and b {b.shape}: a's columns must equal b's rows")
     chosen = options_for(b, "plan", PLANNING, options, adapter.device)
-    result = result_type(adapter, {"b": b} if shape else {"a": left, "b": b}, dtype)
+    result = result_type(
+        adapter, {"b": b} if shape else {"a": left, "b": b}, dtype, None, chosen.modulus
+    )
     check_packed(b, result, options.get("backend") or "auto", options.get("scheme") or "auto")
     kind = of(b.dtype if b.panels is None else b.panels) if shape else adapter.dtype(left)
     operand = packed_type(b, left, kind, result)

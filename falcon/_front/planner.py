@@ -24,6 +24,8 @@ from falcon.decision.ways import named_row
 from falcon.schemes import Scheme
 from falcon.schemes.catalogue import generation
 
+from .modular import choose, choose_packed
+
 _log = logging.getLogger("falcon")
 
 # Plans are small; beyond this number the oldest one is dropped.
@@ -108,7 +110,7 @@ def plan_for(problem: Problem, options: Options) -> Plan:
         return found
     backends = _backends_for(problem, options.backend)
     try:
-        made = decide(problem, options, backends)
+        made = (decide if options.modulus is None else choose)(problem, options, backends)
     except MemoryError as error:  # a GPU cannot be measured: the next call tries again
         if problem.device is None:
             raise
@@ -158,6 +160,8 @@ def _show(made: Plan) -> None:
 
 def plan_packed(problem: Problem, packed: PackedOperand, options: Options) -> Plan:
     """Plan for the scheme and the backend that B was packed for."""
+    if options.modulus is not None:
+        return choose_packed(problem, packed.payload, options, plan_packed)
     named_row(problem, options)  # raises
     backend = get_backend(packed.backend)
     option = backend.packed_method(problem, packed, options.workspace_limit)

@@ -13,7 +13,6 @@ from falcon._backends import available_backends, get_backend
 from falcon._core.checks import check_count
 from falcon._core.dtypes import BY_ARITHMETIC, FLOAT32, DType, of
 from falcon._core.keywords import TuningOptions, takes_options
-from falcon._core.modular import check_modulus
 from falcon._core.options import TUNING, thread_count
 from falcon._core.plan import Candidate, Method, Plan
 from falcon._core.problem import Problem
@@ -26,7 +25,7 @@ from falcon.decision.store import Fastest
 from falcon.schemes import get
 
 from .execute import problem_of_sizes
-from .modular import plan_for as plan_modular
+from .modular import Modular
 from .planner import plan_for, predicted, requested
 from .validate import check_numeric
 
@@ -154,7 +153,6 @@ def tune(
     shapes: Iterable[tuple[int, int, int]],
     *,
     dtype: npt.DTypeLike = np.float32,
-    modulus: int | None = None,
     candidates: int = 5,
     rounds: int = 5,
     tick: Callable[[], None] | None = None,
@@ -170,9 +168,7 @@ def tune(
     ----------
     shapes : iterable of (M, N, K)
     dtype : dtype
-        float32 by default.
-    modulus : int, optional
-        Tune the products of residues that falcon chooses for it, whatever `dtype`.
+        float32 by default; with `modulus` it does not matter.
     candidates : int
         How many are measured per shape, besides the classical algorithms.
     rounds : int
@@ -204,11 +200,10 @@ def tune(
     chosen = replace(requested("tune", TUNING, options), tuned=False)
     found = []
     for shape in shapes:
-        if modulus is None:
-            problem = problem_of_sizes(sizes_of(shape), of(native), chosen)
-            plan = plan_for(problem, chosen)
-        else:
-            plan = plan_modular(sizes_of(shape), check_modulus(modulus), chosen).slices[0]
+        problem = problem_of_sizes(sizes_of(shape), of(native), chosen)
+        plan = plan_for(problem, chosen)
+        if isinstance(plan.backend, Modular):  # the products of residues
+            plan = plan.backend.first
             problem = plan.problem
         compared = compare(plan, rivals(plan, candidates), rounds)
         best = min(compared, key=lambda x: x.ratio.median)

@@ -110,7 +110,7 @@ def number(name: str, value: Any) -> None:
         raise TypeError(f"{name} is {value!r}; expected a number")
 
 
-def scalar(name: str, value: Any, dtype: np.dtype) -> Any:
+def scalar(name: str, value: Any, dtype: np.dtype, modulus: int | None = None) -> Any:
     """Return alpha or beta in the arithmetic's dtype; raise if the dtype cannot represent it."""
     number(name, value)
     row = of(dtype)
@@ -119,6 +119,8 @@ def scalar(name: str, value: Any, dtype: np.dtype) -> Any:
     if row.is_exact:
         if not (isinstance(value, _INTEGER) or float(value).is_integer()):
             raise TypeError(f"{name} is {value!r}; integer matrices ({dtype}) need an integer")
+        if modulus is not None:
+            return int(value) % modulus
         # Wrap, as the products do.
         return np.array(int(value) % 2 ** (8 * row.itemsize), np.uint64).astype(dtype)[()]
     try:
@@ -126,14 +128,6 @@ def scalar(name: str, value: Any, dtype: np.dtype) -> Any:
             return dtype.type(value)
     except OverflowError:
         raise ValueError(f"{name} is too large for {dtype}: it has more than 300 digits") from None
-
-
-def whole(name: str, value: Any, modulus: int) -> int:
-    """Return alpha or beta modulo p; raise TypeError unless it is an integer."""
-    number(name, value)
-    if not (isinstance(value, _INTEGER) or (np.isreal(value) and float(value).is_integer())):
-        raise TypeError(f"{name} is {value!r}; products modulo {modulus} need an integer")
-    return int(value.real) % modulus
 
 
 def real_scalar(name: str, value: Any, dtype: np.dtype) -> Any:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from falcon._core.arrays import to_array
+from falcon._core.checks import check_modulus
 from falcon._core.dtypes import find, of
-from falcon._core.modular import check_modulus
 from falcon._core.options import DEFAULT_MAX_GROWTH
 
 from .adapters import enter
@@ -89,20 +89,19 @@ def verify(
     """
     _, *views = enter(a=a, b=b, c=c)
     a, b, c = (to_array(name, x) for name, x in zip("abc", views, strict=True))
+    modulus = check_modulus("modulus", modulus)
+    expected = "integers, floats or complex" if modulus is None else "integers, with a modulus"
     for name, x in (("a", a), ("b", b), ("c", c)):
         if x.ndim != 2:
             raise ValueError(f"{name} has shape {x.shape}; expected a matrix")
-        if find(x.dtype) is None:
-            raise TypeError(f"{name} has dtype {x.dtype}; expected integers, floats or complex")
+        row = find(x.dtype)
+        if row is None or not (modulus is None or row.is_exact):
+            raise TypeError(f"{name} has dtype {x.dtype}; expected {expected}")
     if a.shape[1] != b.shape[0] or c.shape != (a.shape[0], b.shape[1]):
         raise ValueError(f"shapes do not fit: a {a.shape}, b {b.shape}, c {c.shape}")
     if modulus is not None:
-        p = check_modulus(modulus)
-        for name, x in (("a", a), ("b", b), ("c", c)):
-            if x.dtype.kind not in "iu":
-                raise TypeError(f"{name} has dtype {x.dtype}; with modulus, expected integers")
-        test = Freivalds(a, b, dtype=of("int64"), modulus=p, trials=trials, seed=seed)
-        return test.check(c, 1.0)
+        about: dict[str, Any] = {"modulus": modulus, "trials": trials, "seed": seed}
+        return Freivalds(a, b, dtype=of("int64"), **about).check(c, 1.0)
     return run_test(Freivalds, plan, (a, b, c), growth, trials, seed)
 
 

@@ -1,4 +1,4 @@
-"""Residues and reductions modulo p by NumPy's loops: `falcon._core.modular`."""
+"""Integers modulo p by NumPy's loops, before and after the product of their residues."""
 
 from __future__ import annotations
 
@@ -9,52 +9,25 @@ import numpy as np
 _ELEMENTS = 2**15  # handled at a time
 
 
-def residues(x: np.ndarray, modulus: int, base: int, parts: np.ndarray, threads: int = 1) -> None:
-    """Write the residues of least magnitude of a matrix of integers, in parts: parts[i] of place i.
-
-    The lowest digit comes first; the last axis or the one before is contiguous.
-    """
-    step = max(_ELEMENTS // max(x.shape[1], 1), 1)
-    for start in range(0, len(x), step):
-        rest = _reduced(x[start : start + step], modulus)
-        rest -= modulus * (rest > modulus // 2)
-        for part in parts[:-1, start : start + step]:
-            rest, last = (rest + base // 2) // base, rest
-            part[...] = last - rest * base
-        parts[-1, start : start + step] = rest
-
-
-def reduce(
-    sums: np.ndarray,
-    modulus: int,
-    bases: tuple[int, int],
-    out: np.ndarray,
-    alpha: int = 1,
-    c: np.ndarray | None = None,
-    beta: int = 1,
-    threads: int = 1,
+def modulo(
+    terms: Any, weights: Any, parts: Any, modulus: int, base: int = 0, threads: int = 1
 ) -> None:
-    """Write ``(alpha * (sums of parts with their places) + beta * c) % modulus`` to `out`.
+    """Write the sum of matrices of integers, times their weights, modulo a number below 2^31.
 
-    `sums`: axes are places of A, rows, places of B, columns. `c` may be `out`.
+    It is written as digits in a base, of least magnitude as the residue itself, the lowest first;
+    base 0: from 0 to ``modulus - 1``, to a single matrix, which may be one of the terms. Floats are
+    below 2^53 - 2^32 in magnitude.
     """
-    step = max(_ELEMENTS // max(out.shape[1], 1), 1)
-    for start in range(0, len(out), step):
-        rows = slice(start, start + step)
-        whole: Any = 0
-        for of_b in reversed(range(sums.shape[2])):
-            part: Any = 0
-            for of_a in reversed(range(len(sums))):
-                term = sums[of_a, rows, of_b].astype(np.int64)
-                part = (part * bases[0] + term % modulus) % modulus
-            whole = (whole * bases[1] + part) % modulus
-        whole = whole * alpha % modulus
-        if c is not None:
-            whole = (whole + _reduced(c[rows], modulus) * beta) % modulus
-        out[rows] = whole
-
-
-def _reduced(x: np.ndarray, modulus: int) -> np.ndarray:
-    """Return ``x % modulus`` as int64."""
-    wide = np.uint64 if x.dtype == np.uint64 else np.int64
-    return (x.astype(wide) % wide(modulus)).astype(np.int64)
+    step = max(_ELEMENTS // max(parts[0].shape[1], 1), 1)
+    for start in range(0, len(parts[0]), step):
+        rows, rest = slice(start, start + step), np.int64(0)
+        for x, weight in zip(terms, weights, strict=True):
+            wide: Any = np.uint64 if x.dtype.kind == "u" else np.int64
+            residue = (x[rows].astype(wide) % wide(modulus)).astype(np.int64)
+            rest = (rest + residue * weight) % modulus
+        if base:
+            rest = rest - modulus * (rest > modulus // 2)
+        for part in parts[:-1]:
+            rest, last = (rest + base // 2) // base, rest
+            part[rows] = last - rest * base
+        parts[-1][rows] = rest

@@ -124,6 +124,8 @@ def bench(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
             peers = suite.list_peers(options)
         print(json.dumps(peers, indent=1) if options.json else tables.format_peers(peers))
         return 0
+    if options.modulus is not None and chosen is not _USUAL:
+        raise ValueError(f"--modulus does not go with {chosen.flag}")
     from .run import run
 
     return run(chosen.comparison_class()(options, falcon_options), options)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from .adapters import LIBRARIES
 from .compare import Comparison, Prepared, Say, Side, own_classical
 from .errors import Sample
 from .records import CLASSICAL, FALCON, NUMPY, PACKED, panel_bytes, plan_entry
-from .workloads import Case, operands
+from .workloads import Case, Shape, operands
 
 
 class BesideNumpy(Comparison):
@@ -28,6 +28,8 @@ class BesideNumpy(Comparison):
     budget = 300.0
 
     def __init__(self, options: argparse.Namespace, settings: dict[str, Any]) -> None:
+        if settings["modulus"] is not None:
+            options.dtype = "int64"
         cases = compare.cases(options, "cpu")
         if cases[0].workload == "cpu":
             print(f"no shape given: {len(cases)} shapes of language models; one shape, such as "
@@ -38,6 +40,9 @@ class BesideNumpy(Comparison):
     @contextmanager
     def sides(self, case: Case, say: Say) -> Iterator[Prepared]:
         """Yield sides that share operands, each with an output of its own."""
+        if self.settings["modulus"] is not None:
+            yield Prepared(self._modulo(case.shape, self.settings["modulus"]))
+            return
         shape, row = case.shape, of(case.dtype)
         a, b = operands(shape, row.numpy, seed=shape.M + shape.N + shape.K)
         sample = Sample(a, b)
@@ -65,3 +70,32 @@ class BesideNumpy(Comparison):
         sides.append(ours(CLASSICAL, b, **own_classical(self.settings, [case.dtype])))
         sides.append(side(NUMPY, "numpy", partial(np.matmul, a, b)))
         yield Prepared(sides)
+
+    def _modulo(self, shape: Shape, p: int) -> list[Side]:
+        """Return sides of a product modulo p, and float64's product by "auto"."""
+        random = np.random.default_rng(shape.M + shape.N + shape.K)
+        a, b = (random.integers(0, p, x) for x in ((shape.M, shape.K), (shape.K, shape.N)))
+        u, v = a.astype(np.float64), b.astype(np.float64)
+        out, sums = np.empty((shape.M, shape.N), np.int64), np.empty((shape.M, shape.N))
+        plan = plan_entry(falcon.plan(a, b, **self.settings))
+
+        def side(name: str, described: str, call: Callable[[], Any], **fields: Any) -> Side:
+            about = LIBRARIES[described].describe(of("int64")) | {"threads": self.threads} | fields
+            if "error" not in about:
+                about["error"] = 0.0 if falcon.verify(a, b, call(), modulus=p) else float("inf")
+            return Side(name, Side.of(name, call).time, about=lambda _: about)
+
+        double = {"plan": plan_entry(falcon.plan(u, v)), "error": 0.0}
+        sides = [
+            side(FALCON, "falcon", partial(falcon.gemm, a, b, out=out, **self.settings), plan=plan),
+            side("numpy int64", "numpy", lambda: np.matmul(a, b) % p),
+            side("falcon float64", "falcon", partial(falcon.gemm, u, v, out=sums), **double),
+        ]
+        with suppress(ImportError):
+            import flint  # type: ignore[import-not-found]
+
+            flint.ctx.threads = self.threads
+            x, y = (flint.nmod_mat(*z.shape, z.ravel().tolist(), p) for z in (a, b))
+            about = {"library": "python-flint", "version": flint.__version__, "kernel": "nmod_mat"}
+            sides.append(side("python-flint", "numpy", lambda: x * y, error=0.0, **about))
+        return sides

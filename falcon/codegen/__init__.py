@@ -6,7 +6,6 @@ The CPU engine takes programs as they are (`falcon._cpu._core.Scheme`).
 
     program.py     Program: additions, subtractions and scalings of blocks, temporaries reused
     update.py      Combine H as updates after each product, for engines that keep C on chip
-    sums.py        how large the numbers are that programs form of integers
     numpy_exec.py  runs a Program on NumPy blocks, strip by strip
     cuda_plan.py   a scheme on a GPU: chains of products, vector widths, registers
     cuda_emit.py   a Program as the CUDA struct that differs per scheme

@@ -194,6 +194,8 @@ def plan_product(
     """Plan ``x y + c``; parameters as for `falcon.dask.gemm`."""
     grid = Grid.of(x, y)
     options = requested(function, KEYWORDS, keywords)
+    if options.modulus is not None:
+        raise ValueError("falcon.dask takes no modulus: sums over chunks would not be reduced")
     if options.check == "verify":
         raise ValueError("check='verify' needs whole matrices; use falcon.dask.verify(x, y, c)")
     on = current_cluster(options.threads)

@@ -9,8 +9,7 @@ from typing import Any
 import dask
 import numpy as np
 
-from falcon._front.freivalds import TRIALS, Freivalds, Scaled, Verification
-from falcon._front.ring import times
+from falcon._front.freivalds import TRIALS, Freivalds, Scaled, Verification, times
 from falcon._front.verify import run_test
 
 from .grid import check_known, matrices

@@ -7,6 +7,7 @@ from math import inf
 from typing import Any
 
 from falcon._core.backend import Backend
+from falcon._core.bound import growth_of_sums
 from falcon._core.dtypes import DType
 from falcon._core.formulas import Counts
 from falcon._core.model import bounds
@@ -14,7 +15,6 @@ from falcon._core.options import Options
 from falcon._core.plan import Candidate, Method
 from falcon._core.policy import USUAL_COPIES, panel_bytes
 from falcon._core.problem import Problem
-from falcon.codegen.sums import growth_of_sums
 
 
 def within_limit(method: Method, options: Options) -> bool:

@@ -166,3 +166,14 @@ def test_the_classical_side_is_falcons_own_kernels(capsys):
     (found,) = json.loads(run(capsys, "bench", "40,30,20", "--rounds", 1, "--json")[1])["cases"]
     assert found["sides"]["falcon classical"]["plan"]["backend"] == "cpu"
     assert own_classical({"backend": "numpy"}, ["float32"])["backend"] == "numpy"
+
+
+def test_products_modulo_a_number(capsys):
+    status, out, _ = run(capsys, "bench", "40", "50", "60", "--modulus", "1009", "--json")
+    case = json.loads(out)["cases"][0]
+    assert status == 0
+    assert case["dtype"] == "int64"
+    assert {"falcon", "numpy int64", "falcon float64"} <= case["sides"].keys()
+    assert all(x["error"] == 0 for x in case["sides"].values())
+    status, _, err = run(capsys, "bench", "40", "50", "60", "--modulus", "1009", "--peers")
+    assert status != 0 and "--modulus does not go with --peers" in err

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.options import settings
+from falcon._core.options import SETTINGS, settings
 
 from .support import python
 
@@ -18,7 +18,7 @@ SHAPES = (64, 64), (64, 64)
 def restored():
     before = settings()
     yield
-    falcon.set_config(**{name: getattr(before, name) for name in before.__slots__})
+    falcon.set_config(**{name: getattr(before, name) for name in SETTINGS})
 
 
 def test_set_config_is_for_all_threads(restored):

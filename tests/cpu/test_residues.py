@@ -38,11 +38,11 @@ def test_residues_are_those_of_numpy(isa, modulus, dtype):
         x = whole(random, (rows, 2 * columns), dtype)
         for view in (x[:, :columns], x[:, ::2], x[::-1, columns - 1 :: -1]):
             wanted = np.empty((1, rows, columns), np.int64)
-            by_numpy.residues(view, modulus, modulus, wanted)
+            by_numpy.modulo([view], [1], list(wanted), modulus, modulus)
             for kind, most in (("float64", 2**53), ("float32", 2**24), ("int16", 2**15 - 1)):
                 if largest <= most:
                     found = np.empty((parts, rows, columns), kind)
-                    _core.residues(view, found, modulus, base, threads, isa)
+                    _core.modulo([view], [1], list(found), modulus, base, threads, isa)
                     assert abs(found).max() <= largest
                     places = base ** np.arange(parts)[:, None, None]
                     gap = (found.astype(np.int64) * places).sum(axis=0) - wanted[0]
@@ -57,35 +57,37 @@ def test_reductions_are_those_of_numpy(isa, modulus, kind):
     most = {"float64": 2**53 - 2**32, "float32": 2**24, "int32": 2**31 - 1}[kind]
     most = min(most, 2**51 * modulus - 1)
     for dtype in (x for x in INTEGERS if np.iinfo(x).max >= modulus - 1):
-        for shape, bases in (((1, 3, 1, 1500), (1, 1)), ((2, 5, 3, 40), (46341, 1291))):
-            M, N = shape[1], shape[3]
+        for count, M, N in ((1, 3, 1500), (6, 5, 40)):
             c = whole(random, (M, N), dtype)
-            sums = random.integers(-most, most, shape, endpoint=True).astype(kind)
-            for alpha, beta in ((1, 1), (modulus - 1, modulus - 1), (modulus // 2, 1)):
+            sums = random.integers(-most, most, (count, M, N), endpoint=True).astype(kind)
+            weights = random.integers(0, modulus, count).tolist()
+            for beta in (1, modulus // 2, modulus - 1):
                 wanted = np.empty((M, N), np.int64)
-                by_numpy.reduce(sums, modulus, bases, wanted, alpha, c, beta)
+                by_numpy.modulo([*sums, c], [*weights, beta], [wanted], modulus)
                 for out in (c.copy(), np.empty((N, 2 * M), dtype)[:, ::2].T):
                     added = out if out.flags.c_contiguous else c
-                    _core.reduce(sums, out, modulus, bases, alpha, added, beta, 2, isa)
+                    terms = [*sums, added], [*weights, beta]
+                    _core.modulo(*terms, [out], modulus, 0, 2, isa)
                     np.testing.assert_array_equal(out, wanted)
 
 
-def test_operands_that_the_engine_cannot_address_are_copied():
-    x, found = np.arange(-6, 6, dtype=">i4").reshape(3, 4), np.empty((1, 3, 4))
-    by_engine.residues(x, 7, 7, found)
-    assert (found[0] == [[1, 2, 3, -3], [-2, -1, 0, 1], [2, 3, -3, -2]]).all()
-    out = np.empty((3, 4), ">i4")
-    by_engine.reduce(found.reshape(1, 3, 1, 4), 7, (7, 7), out, c=x)
-    assert (out == 2 * x.astype(int) % 7).all()
+def test_operands_that_the_engine_cannot_address_are_left_to_numpy():
+    x, found = np.arange(-6, 6).reshape(3, 4), np.empty((3, 4))
+    assert by_engine.modulo([x], [1], [found], 7, 7)
+    assert (found == [[1, 2, 3, -3], [-2, -1, 0, 1], [2, 3, -3, -2]]).all()
+    odd = np.zeros((3, 33), np.int8)[:, 1:].view([("", "i1"), ("x", "i4"), ("", "i1", 3)])["x"]
+    assert not by_engine.modulo([x.astype(">i4")], [1], [found], 7)
+    assert not by_engine.modulo([odd], [1], [found], 7)
 
 
 def test_buffers_that_do_not_fit_are_refused():
     x = np.zeros((3, 4), np.int64)
     with pytest.raises(ValueError, match="does not fit"):
-        _core.residues(x, np.empty((1, 4, 4)), 7, 7)
-    with pytest.raises(ValueError, match="neighbours in a line"):
-        _core.residues(x, np.empty((1, 3, 8))[:, :, ::2], 7, 7)
+        _core.modulo([x], [1], [np.empty((4, 4))], 7, 7)
     with pytest.raises(ValueError, match="does not fit"):
-        _core.reduce(np.zeros((1, 3, 1, 5)), x, 7, (7, 7))
+        _core.modulo([np.zeros((3, 5))], [1], [x], 7, 0)
+    with pytest.raises(ValueError, match="40 terms and 1 parts"):
+        _core.modulo([x] * 40, [1] * 40, [x], 7, 0)
+    x.flags.writeable = False
     with pytest.raises((ValueError, BufferError)):
-        _core.reduce(np.zeros((1, 3, 1, 8))[..., ::2], x, 7, (7, 7))
+        _core.modulo([x], [1], [x], 7, 0)

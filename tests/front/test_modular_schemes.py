@@ -1,6 +1,7 @@
 """Products modulo p by every scheme and instruction set, and of tensors."""
 
 import pickle
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import falcon
 from falcon import schemes
 from falcon._backends import BACKENDS
-from falcon._front.modular import ModularPlan
+from falcon._front.modular import Modular
 from reference.modular import modular
 
 from ..cpu.support import run_script
@@ -141,23 +142,33 @@ def test_packed(p):
 
 def test_a_wrong_product_is_reported(monkeypatch):
     a, b = np.random.default_rng(8).integers(0, 1009, (2, 40, 40))
-    execute = ModularPlan.execute
+    execute = Modular.execute
 
-    def wrong(self, a, b, c, out, **options):
-        execute(self, a, b, c, out, **options)
+    def wrong(self, plan, a, b, c, out, **options):
+        execute(self, plan, a, b, c, out, **options)
         out[3, 4] = (out[3, 4] + 1) % 1009
 
     falcon.gemm(a, b, modulus=1009, check="verify")
-    monkeypatch.setattr(ModularPlan, "execute", wrong)
+    monkeypatch.setattr(Modular, "execute", wrong)
     for call in (falcon.gemm, falcon.matmul):
         with pytest.raises(falcon.VerificationError, match=r"first: c\[3\]"):
             call(a, b, modulus=1009, check="verify")
 
 
-def test_workspace_limits():
-    a, b = np.random.default_rng(9).integers(0, 1009, (2, 300, 300))
-    plan = falcon.plan(a, b, modulus=1009)
-    found = falcon.gemm(a, b, modulus=1009, workspace_limit=plan.workspace)
-    np.testing.assert_array_equal(found, modular(a, b, 1009))
-    with pytest.raises(ValueError, match="workspace_limit is 9 bytes"):
-        falcon.gemm(a, b, modulus=1009, workspace_limit=9)
+@pytest.mark.parametrize("p", MODULI)
+def test_workspace_limits(p):
+    """What fits is found: shorter slices of K, fewer parts, less workspace, or the classical."""
+    a, b = np.random.default_rng(9).integers(0, p, (2, 300, 300))
+    wanted = modular(a, b, p)
+    with pytest.raises(ValueError, match=r"limit is 9 bytes; .* needs at least \d") as caught:
+        falcon.gemm(a, b, modulus=p, workspace_limit=9)
+    least = int(re.search(r"at least (\d+)", str(caught.value))[1])
+    usual = falcon.plan(a, b, modulus=p).workspace
+    for limit in (usual, (usual + least) // 2, least + 2**18):
+        plan = falcon.plan(a, b, modulus=p, workspace_limit=limit)
+        assert plan.workspace <= limit
+        found = falcon.gemm(a, b, modulus=p, workspace_limit=limit)
+        np.testing.assert_array_equal(found, wanted)
+        out = a.copy()  # read by later slices
+        falcon.gemm(out, b, modulus=p, workspace_limit=limit, out=out)
+        np.testing.assert_array_equal(out, wanted)

@@ -9,8 +9,7 @@ import pytest
 import falcon
 from falcon._backends import BACKENDS
 from falcon._core.dtypes import of
-from falcon._front.freivalds import Freivalds
-from falcon._front.ring import modular_trials
+from falcon._front.freivalds import Freivalds, modular_trials
 from falcon._numpy.backend import NumpyBackend
 
 SQUARE = np.ones((3, 3))
@@ -456,5 +455,5 @@ def test_alpha_and_beta_modulo_p():
 def test_errors_of_a_modulus(p, error):
     with pytest.raises(error, match=r"modulus is .*; expected"):
         falcon.verify([[1]], [[1]], [[1]], modulus=p)
-    with pytest.raises(TypeError, match="c has dtype float64; with modulus, expected integers"):
+    with pytest.raises(TypeError, match="c has dtype float64; expected integers, with a modulus"):
         falcon.verify([[1]], [[1]], [[1.0]], modulus=7)

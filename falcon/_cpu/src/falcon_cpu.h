@@ -170,19 +170,8 @@ const char *falcon_scheme_check(const falcon_scheme *scheme, int32_t *scratch);
 void falcon_norms(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptrdiff_t len, ptrdiff_t line_stride,
                   ptrdiff_t k_stride, int threads, double *sums, double *odd);
 
-/* A matrix modulo p: lines of numbers of some enum falcon_number; strides in numbers. */
-typedef struct {
-    void *start;
-    int number;
-    ptrdiff_t line_stride, stride;
-} falcon_numbers;
-/* The residues of lines of len integers, as parts (those of A of *m) to multiply; `to`: the lowest ones, with
- * neighbours along a line (residues.c). */
-void falcon_residues(const falcon_kernel *kern, const falcon_modulus *m, falcon_numbers x, ptrdiff_t lines,
-                     ptrdiff_t len, falcon_numbers to, ptrdiff_t part_stride, int threads);
-/* out = alpha * sums + beta * c modulo p.  sums: contiguous, axes are places of A, M, places of B, N. */
-void falcon_reduce(const falcon_kernel *kern, const falcon_modulus *m, falcon_numbers sums, ptrdiff_t M, ptrdiff_t N,
-                   falcon_numbers c, falcon_numbers out, int threads);
+/* The sum of some matrices modulo p, see falcon_modulo (modulo.c). */
+void falcon_reduce(const falcon_kernel *kern, falcon_modulo *m, int threads);
 
 /* C = beta*C (set to zero if beta == 0): what a call with alpha == 0 or K == 0 does. */
 void falcon_scale_c(const falcon_kernel *kern, const falcon_problem *prob);

@@ -124,36 +124,28 @@ typedef void (*falcon_gemv_fn)(ptrdiff_t lines, ptrdiff_t len, const void *mat, 
 typedef void (*falcon_norm_fn)(ptrdiff_t lines, ptrdiff_t len, const void *mat, ptrdiff_t s, double *sums, double *odd);
 enum { FALCON_NORM_LINES = 1024, FALCON_NORM_RUN = 2048 };
 
-/* What a matrix modulo p holds: integers, float or double. */
-enum falcon_number {
-    FALCON_INT8,
-    FALCON_UINT8,
-    FALCON_INT16,
-    FALCON_UINT16,
-    FALCON_INT32,
-    FALCON_UINT32,
-    FALCON_INT64,
-    FALCON_UINT64,
-    FALCON_FLOAT,
-    FALCON_DOUBLE
-};
-#define FALCON_NUMBER_BYTES(x) (1 << ((x) < FALCON_FLOAT ? (x) / 2 : (x) - 6))
-/* C = alpha A B + beta C modulo p < 2^31.  Residues of A and of B are digits in bases (less than 2^17 where there are
- * several), of least magnitude, the lowest first; 0 <= alpha, beta < p. */
+enum { FALCON_MODULO_RUN = 512, FALCON_MOST_NUMBERS = 40 };
+/* A matrix of integers: their type by its place in this list, strides in bytes. */
+#define FALCON_NUMBERS(X)                                                                                              \
+    X(int8_t) X(uint8_t) X(int16_t) X(uint16_t) X(int32_t) X(uint32_t) X(int64_t) X(uint64_t) X(float) X(double)
 typedef struct {
-    double p, base[2], alpha, beta;
-    int parts[2];
-} falcon_modulus;
-/* Write the parts of n integers, which are s apart, as those of A; those of a place are neighbours, places
- * part_stride apart. */
-typedef void (*falcon_residues_fn)(const falcon_modulus *m, const void *x, int number, ptrdiff_t s, ptrdiff_t n,
-                                   void *to, int to_number, ptrdiff_t part_stride);
-/* out = alpha * (sums of products of parts, with their places) + beta * c, from 0 to p - 1, for n neighbouring sums of
- * less than 2^53 - 2^32 and 2^51 p in magnitude.  a_step, b_step: from one place of A, of B, to the next.  c may be
- * NULL or out. */
-typedef void (*falcon_reduce_fn)(const falcon_modulus *m, const void *sums, int number, ptrdiff_t a_step,
-                                 ptrdiff_t b_step, ptrdiff_t n, const void *c, int c_number, ptrdiff_t cs, void *out,
-                                 int out_number, ptrdiff_t os);
+    char *start;
+    int number, bytes; /* of a number */
+    ptrdiff_t line_stride, stride;
+    double weight;
+} falcon_numbers;
+/* x = the sum of the first `terms` of some matrices times their weights, modulo p < 2^31, is written to the `parts`
+ * matrices behind them: as digits in a base of less than 2^17, of least magnitude, as x itself is, the lowest first;
+ * base 0: x from 0 to p - 1, to one matrix, which may be one of the terms.  0 <= weights < p; floats are less than 2^53
+ * - 2^32 and 2^51 p in magnitude. */
+typedef struct {
+    double p, base;
+    ptrdiff_t lines, len;
+    int terms, parts;
+    falcon_numbers numbers[FALCON_MOST_NUMBERS];
+} falcon_modulo;
+/* n numbers of a line, from the `first` on; at most FALCON_MODULO_RUN, which stay in L1. */
+typedef void (*falcon_modulo_fn)(const falcon_modulo *m, ptrdiff_t line, ptrdiff_t first, ptrdiff_t n);
 
 /* ---- The descriptor ------------------------------------------------------- */
 
@@ -192,8 +184,7 @@ typedef struct falcon_kernel {
     falcon_gemv_fn dot, axpy;
     falcon_norm_fn norm_dot, norm_axpy; /* NULL where arithmetic is exact */
     double least_square;                /* squares of elements of a line with a smaller sum may have underflowed */
-    falcon_residues_fn residues;        /* the same for all types */
-    falcon_reduce_fn reduce;
+    falcon_modulo_fn modulo;            /* the same for all types */
     /* c = beta*c on n elements of stride s (beta == 0 never reads them). */
     void (*scale[FALCON_N_C_FORM])(void *c, ptrdiff_t s, ptrdiff_t n, falcon_scalar beta);
     int (*tripped)(const void *watch); /* whether anything not finite was written, see falcon_write_fn */

@@ -19,7 +19,7 @@
 #endif
 #ifndef FALCON_KERNEL_IMPL_H
 #define FALCON_KERNEL_IMPL_H
-#include "residue_impl.h"
+#include "modulo_impl.h"
 /* 1: the micro-kernel is that of tile_impl.h, and the including file defines the tile operations. */
 #ifndef TILES
 #define TILES 0

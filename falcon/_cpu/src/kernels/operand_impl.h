@@ -201,8 +201,7 @@ const falcon_kernel CAT3(falcon_kernel, ISA, X) = {
     .norm_axpy = X_NAME(norm_axpy),
     .least_square = sizeof(T) == 4 ? 0x1p-106 : 0x1p-1002, /* the least normal number times 2^20 */
 #endif
-    .residues = residues,
-    .reduce = reduce_sums,
+    .modulo = modulo,
     .transposed = &TRANSPOSED,
 };
 #undef STR_

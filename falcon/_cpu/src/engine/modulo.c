@@ -1,0 +1,43 @@
+/* modulo.c - the passes before and after a product modulo p: residues of A and B, and the reduction of sums to C.
+ *
+ * They are bound by memory.  Threads claim stretches of lines, each of which is one call of the kernel.
+ */
+#include "engine.h"
+#include "team.h"
+
+/* Numbers that pay for a further thread, and of a stretch of a line. */
+static const double numbers_per_thread = 1 << 15;
+
+typedef struct {
+    const falcon_kernel *kern;
+    const falcon_modulo *m;
+    ptrdiff_t stretches; /* of a line */
+    int opened;
+} fl_modulo_job;
+
+static ptrdiff_t open_lines(void *job, ptrdiff_t *grab) {
+    fl_modulo_job *j = job;
+    *grab = 16 * FALCON_MODULO_RUN / FL_MIN(FALCON_MODULO_RUN, j->m->len);
+    return j->opened++ ? 0 : j->m->lines * j->stretches;
+}
+
+static void do_lines(void *job, int seat, ptrdiff_t first, ptrdiff_t end) {
+    (void)seat;
+    const fl_modulo_job *j = job;
+    for (ptrdiff_t u = first; u < end; u++) {
+        const ptrdiff_t i = u % j->stretches * FALCON_MODULO_RUN;
+        j->kern->modulo(j->m, u / j->stretches, i, FL_MIN(FALCON_MODULO_RUN, j->m->len - i));
+    }
+}
+
+void falcon_reduce(const falcon_kernel *kern, falcon_modulo *m, int threads) {
+    static const fl_stages stages = {open_lines, do_lines};
+    int is_one_line = 1;
+    for (const falcon_numbers *x = m->numbers; x < m->numbers + m->terms + m->parts; x++)
+        is_one_line &= x->line_stride == m->len * x->stride;
+    if (is_one_line)
+        m->len *= m->lines, m->lines = 1;
+    fl_modulo_job j = {kern, m, fl_div_up(m->len, FALCON_MODULO_RUN), 0};
+    if (m->lines > 0 && m->len > 0)
+        fl_team_run(&stages, &j, fl_team_size((double)m->lines * (double)m->len / numbers_per_thread, threads));
+}
