@@ -1,5 +1,6 @@
 """Types of the compiled extension; see `_core.pyx`."""
 
+from collections.abc import Callable
 from typing import Any
 
 from falcon.codegen.program import Program
@@ -33,6 +34,11 @@ class Layout:
     blocking: tuple[int, ...]
     chunks: tuple[int, int, int]
     b_in_place: bool
+    in_place: bool
+
+class SmallProducts:
+    def __init__(self, isa: str, macs: float, library: Callable[..., Any]) -> None: ...
+    def multiply(self, a: Any, b: Any, out: Any) -> Any: ...
 
 class PackedB:
     dtype: str

@@ -192,6 +192,11 @@ cdef class Layout:
         return (self.cut.mb, self.cut.nb, self.cut.kb)
 
     @property
+    def in_place(self):
+        """Whether the operands, which fit into the caches, are read and written where they are."""
+        return self.is_small and bool(self.form & FALCON_IN_PLACE)
+
+    @property
     def b_in_place(self):
         """Whether B is read where it is if A has few rows: no copy of it is made in memory."""
         return falcon_reads_b_in_place(self.kern, form_of(self.scheme), &self.problem)
@@ -285,6 +290,7 @@ def norms(x, sums, int axis=0, int threads=1, isa=None, kind=None):
 
 
 include "_modular.pxi"  # residues, reduce
+include "_small.pxi"  # SmallProducts
 
 
 cdef class PackedB:
