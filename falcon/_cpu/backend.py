@@ -98,8 +98,8 @@ class CpuBackend:
         sizes, operand = (problem.M, problem.N, problem.K), problem.operand
         if has_own_kernels(*sizes, problem.flops, is_complex=operand.is_complex):
             return True
-        if may_be_in_place(problem):
-            return blocking.method(problem, None, None).layout.in_place
+        if may_be_in_place(problem) and blocking.method(problem, None, None).layout.in_place:
+            return True
         few_rows = has_few_rows(*sizes, operand.itemsize)
         return few_rows and blocking.method(problem, None, None).b_in_place
 
