@@ -35,6 +35,7 @@ class Layout:
     chunks: tuple[int, int, int]
     b_in_place: bool
     in_place: bool
+    is_tiny: bool
 
 class SmallProducts:
     def __init__(self, isa: str, macs: float, library: Callable[..., Any]) -> None: ...

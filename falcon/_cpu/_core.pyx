@@ -197,6 +197,11 @@ cdef class Layout:
         return self.is_small and bool(self.form & FALCON_IN_PLACE)
 
     @property
+    def is_tiny(self):
+        """Whether handing the product to another library would take longer."""
+        return falcon_is_tiny(self.kern, &self.problem)
+
+    @property
     def b_in_place(self):
         """Whether B is read where it is if A has few rows: no copy of it is made in memory."""
         return falcon_reads_b_in_place(self.kern, form_of(self.scheme), &self.problem)

@@ -98,6 +98,9 @@ class CpuBackend:
         sizes, operand = (problem.M, problem.N, problem.K), problem.operand
         if has_own_kernels(*sizes, problem.flops, is_complex=operand.is_complex):
             return True
+        if problem.flops <= SMALLEST_PLANNED:
+            is_other = problem.packed or operand.is_complex
+            return not is_other and blocking.method(problem, None, None).layout.is_tiny
         if may_be_in_place(problem) and blocking.method(problem, None, None).layout.in_place:
             return True
         few_rows = has_few_rows(*sizes, operand.itemsize)

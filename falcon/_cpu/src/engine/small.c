@@ -37,9 +37,9 @@ int falcon_is_tiny(const falcon_kernel *kern, const falcon_problem *p) {
     const ptrdiff_t width = fl_up(q.N, kern->vlen), rows = in_place ? q.M : q.M + PACKED_ROWS;
     const double operations = (double)rows * (double)(width / kern->vlen) * (double)q.K;
     const int is_full = 8 * q.N >= 7 * width && q.K >= SHORTEST_FULL;
-    if (is_full && !in_place && q.M >= 2 * PACKED_ROWS)
+    if (is_full && !in_place && q.M >= 2 * PACKED_ROWS && q.N > 1)
         return 1;
-    return operations <= (is_full && in_place ? TINY_IF_FULL : TINY);
+    return !fl_is_gemv(NULL, p) && operations <= (is_full && in_place ? TINY_IF_FULL : TINY);
 }
 
 /* The whole problem as one pass in which tiles pack their own panels. */
