@@ -95,6 +95,12 @@ SMALLEST_OWN_OF_ROWS, FEWEST_COLUMNS = 2.5e8, 64
 # OpenBLAS's speed at 320, at 0.97 to 1.04 at 512, by three at 1.05 to 1.15 at 640 (AMX machine).
 SMALLEST_OWN_COMPLEX = 2.5e8
 
+# Up to this much work a product is run without a plan, by falcon's kernels where handing it to
+# NumPy would take longer (`falcon_is_tiny`): OpenBLAS's kernels for small matrices end there. What
+# is larger, and read in place by falcon's kernels (up to 640^3), ran at 1.03 to 1.5 of OpenBLAS's
+# speed (Zen 4, one thread and two).
+SMALLEST_PLANNED = 2.0e6
+
 # Batches: from this many seconds of np.matmul's time on, and up to this much work of a product.
 # np.matmul's time (Zen 4): seconds of each product, of an operation on a byte of its type by a
 # BLAS, which runs on one thread where products are small, and of an operation in loops.
@@ -130,6 +136,13 @@ def has_own_kernels(M: int, N: int, K: int, flops: float, *, is_complex: bool = 
     if min(M, N) < THINNEST_OWN or K < SHORTEST_OWN:
         return False
     return M <= FEW_ROWS or (N >= FEWEST_COLUMNS and flops >= SMALLEST_OWN_OF_ROWS)
+
+
+def may_be_in_place(problem: Problem) -> bool:
+    """Whether falcon's classical kernels beat a BLAS's if they need not pack an operand."""
+    is_thin = problem.M == 1 or problem.N < THINNEST_OWN
+    is_other = problem.packed or problem.operand.is_complex
+    return SMALLEST_PLANNED < problem.flops < SMALLEST_BLAS_FLOPS and not (is_thin or is_other)
 
 
 def is_long_batch(problem: Problem, count: int, least: float = LEAST_BATCH) -> bool:

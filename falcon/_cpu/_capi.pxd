@@ -87,9 +87,11 @@ cdef extern from "falcon_cpu.h" nogil:
     int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme,
                     const falcon_problem *prob, int threads, const falcon_blocking *blk,
                     void *workspace, falcon_profile *profile)
+    enum: FALCON_IN_PLACE
     int falcon_form(const falcon_kernel *kern, const falcon_scheme *scheme,
                     const falcon_problem *prob)
     int falcon_is_small(const falcon_kernel *kern, const falcon_problem *prob)
+    bint falcon_is_tiny(const falcon_kernel *kern, const falcon_problem *prob)
     int falcon_gemm_small(const falcon_kernel *kern, const falcon_problem *prob, int threads)
     enum: FALCON_BATCH_AXES
     ctypedef struct falcon_batch:

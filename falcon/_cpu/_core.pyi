@@ -1,5 +1,6 @@
 """Types of the compiled extension; see `_core.pyx`."""
 
+from collections.abc import Callable
 from typing import Any
 
 from falcon.codegen.program import Program
@@ -34,6 +35,12 @@ class Layout:
     chunks: tuple[int, int, int]
     b_in_place: bool
     is_direct: bool
+    in_place: bool
+    is_tiny: bool
+
+class SmallProducts:
+    def __init__(self, isa: str, macs: float, library: Callable[..., Any]) -> None: ...
+    def multiply(self, a: Any, b: Any, out: Any) -> Any: ...
 
 class PackedB:
     dtype: str

@@ -199,6 +199,16 @@ cdef class Layout:
         return (self.cut.mb, self.cut.nb, self.cut.kb)
 
     @property
+    def in_place(self):
+        """Whether the operands, which fit into the caches, are read and written where they are."""
+        return self.is_small and bool(self.form & FALCON_IN_PLACE)
+
+    @property
+    def is_tiny(self):
+        """Whether handing the product to another library would take longer."""
+        return falcon_is_tiny(self.kern, &self.problem)
+
+    @property
     def b_in_place(self):
         """Whether B is read where it is if A has few rows: no copy of it is made in memory."""
         return falcon_reads_b_in_place(self.kern, form_of(self.scheme), &self.problem)
@@ -325,6 +335,9 @@ def modulo(terms, weights, parts, modulus, base, int threads=1, isa=None):
             falcon_reduce(k, &m, threads)
     finally:
         release(v, count)
+
+
+include "_small.pxi"  # SmallProducts
 
 
 cdef class PackedB:

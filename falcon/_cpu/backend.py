@@ -19,10 +19,12 @@ from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Method, Plan
 from falcon._core.policy import (
     LARGEST_OF_BATCH,
+    SMALLEST_PLANNED,
     Policy,
     has_own_kernels,
     host_policy,
     is_long_batch,
+    may_be_in_place,
 )
 from falcon._core.problem import Problem, has_few_rows
 from falcon._core.rates import Rates
@@ -98,6 +100,11 @@ class CpuBackend:
         sizes, operand = (problem.M, problem.N, problem.K), problem.operand
         if has_own_kernels(*sizes, problem.flops, is_complex=operand.is_complex):
             return True
+        if problem.flops <= SMALLEST_PLANNED:
+            is_other = problem.packed or operand.is_complex or problem.symmetric
+            return not is_other and blocking.method(problem, None, None).layout.is_tiny
+        if may_be_in_place(problem) and blocking.method(problem, None, None).layout.in_place:
+            return True
         few_rows = has_few_rows(*sizes, operand.itemsize)
         return few_rows and blocking.method(problem, None, None).b_in_place
 
@@ -140,14 +147,13 @@ class CpuBackend:
         problem, scheme = plan.problem, plan.scheme
         left, right = problem.operand.left, problem.operand.right
         is_split, layout = plan.method.arithmetic is not None, plan.method.layout
-        is_tiny = c is None and plan.method.workspace == 0 and scheme is None and not is_split
-        is_tiny = is_tiny and mirror is None and not problem.symmetric
+        if plan.threads > 1 and perf_counter() > share.next_look:
+            share.look()
+        is_tiny = c is None and mirror is None and _is_tiny(plan)
         if is_tiny and isinstance(b, np.ndarray) and are_plain(a, b, out):
             # A call of microseconds: what follows would take as long as the product.
             _core.gemm(layout, a, b, out, _scalar(alpha, left))
             return
-        if plan.threads > 1 and perf_counter() > share.next_look:
-            share.look()
         packed = b.payload if isinstance(b, PackedOperand) else None
         source = None if isinstance(b, PackedOperand) else readable(b, right)
         a = readable(a, left)
@@ -186,6 +192,31 @@ class CpuBackend:
         if buffered:
             for copy in (out,) if mirror is None else (out, mirror):
                 store(target, copy, problem)
+
+    def small_product(self, library: Callable[..., Any]) -> Callable[..., Any] | None:
+        """Return a function that multiplies small float arrays, and returns None for others.
+
+        `library`: a function of a, b and out, for what it multiplies faster. None: for all.
+        """
+        if isa() == "generic":
+            return None
+        return _core.SmallProducts(isa(), SMALLEST_PLANNED / 2, library).multiply
+
+    def direct_product(self, plan: Plan) -> Callable[..., np.ndarray] | None:
+        """Return a function for products that `execute` runs without a workspace; None: others."""
+        if not _is_tiny(plan):
+            return None
+
+        def run(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> np.ndarray:
+            if not are_plain(a, b, out):
+                self.execute(plan, a, b, None, out)
+                return out
+            if plan.threads > 1 and perf_counter() > share.next_look:
+                share.look()
+            _core.gemm(plan.method.layout, a, b, out)
+            return out
+
+        return run
 
     def execute_batch(
         self, plan: Plan, a: np.ndarray, b: np.ndarray, out: np.ndarray, *, alpha: Any = 1
@@ -312,6 +343,13 @@ def cache_bytes() -> dict[str, int]:
     if _core is None:
         return {}
     return {name: size for name, size in _core.cache_sizes().items() if name != "l3_sharers"}
+
+
+def _is_tiny(plan: Plan) -> bool:
+    """Whether the engine multiplies without a workspace, and does nothing else."""
+    method = plan.method
+    is_plain = method.workspace == 0 and method.scheme is None and method.arithmetic is None
+    return is_plain and not plan.problem.symmetric
 
 
 def _scalar(x: Any, operand: DType) -> Any:

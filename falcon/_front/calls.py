@@ -2,7 +2,7 @@
 
 ::
 
-    gemm, matmul --> recall --> is_small: NumPy's product
+    gemm, matmul --> recall --> small ones: by the engine's `small_product`
                             --> the `Call` that `remember` kept: its runner
                                               (on a GPU: steps in which addresses are filled in)
 """
@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from falcon._backends import host_engine
 from falcon._core import observe
 from falcon._core.dtypes import FLOAT32, FLOAT64, DType
 from falcon._core.options import Options, are_default, settings, threads_of
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
-from falcon._core.policy import has_own_kernels
-from falcon._core.problem import has_few_rows
+from falcon._core.policy import SMALLEST_PLANNED
 from falcon._core.symmetric import is_transpose
 from falcon._core.threads import limit_here
 from falcon._numpy.original import quiet_matmul
@@ -71,8 +71,10 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple) -> Any:
         return None
     if type(a) is not _ARRAY or type(b) is not _ARRAY or not (out is None or type(out) is _ARRAY):
         return _recall_others(a, b, out, arguments)
-    if not arguments and is_small(a, b, out) and are_default():
-        return quiet_matmul(a, b, out)
+    if not arguments and are_default():
+        known = _small_product(a, b, out)
+        if known is not None:
+            return known
     key = _key(a, b, out, arguments)
     call = look_up(_calls, key)
     if call is None:
@@ -83,6 +85,22 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple) -> Any:
     elif (not key[0] & _OWNDATA or out is a or out is b) and (_overlap(out, a) or _overlap(out, b)):
         return None
     return call.run(a, b, out)
+
+
+def _find_small_product(a: np.ndarray, b: np.ndarray, out: np.ndarray | None) -> Any:
+    """Multiply by the function that takes the place of this one."""
+    global _small_product
+    of_engine = getattr(host_engine(), "small_product", lambda _: None)(quiet_matmul)
+    _small_product = of_engine or _by_library
+    return _small_product(a, b, out)
+
+
+def _by_library(a: np.ndarray, b: np.ndarray, out: np.ndarray | None) -> Any:
+    return quiet_matmul(a, b, out) if is_small(a, b, out) else None
+
+
+# Multiplies small arrays; returns None for others.
+_small_product: Callable[..., Any] = _find_small_product
 
 
 def look_up(calls: Calls, key: Any) -> Call | None:
@@ -106,7 +124,7 @@ def keep(calls: Calls, key: Any, run: Callable[..., Any], result: tuple | None =
 
 
 def is_small(a: np.ndarray, b: np.ndarray, out: np.ndarray | None) -> bool:
-    """Whether NumPy's BLAS is the plan of a call without options: a test without planning.
+    """Whether the arrays of a call without options are plain, and their product needs no plan.
 
     At 64 x 64 validation and the look-up of a plan would cost three times the multiplication.
     NumPy itself handles an `out` that overlaps an operand.
@@ -114,7 +132,7 @@ def is_small(a: np.ndarray, b: np.ndarray, out: np.ndarray | None) -> bool:
     dtype = a.dtype
     if dtype is not b.dtype or not (dtype is _SINGLE or dtype is _DOUBLE):
         return False
-    shape = _small_result(a.shape, b.shape, dtype.itemsize)
+    shape = _small_result(a.shape, b.shape)
     if shape is None:
         return False
     left, right = a.flags.num, b.flags.num
@@ -126,15 +144,12 @@ def is_small(a: np.ndarray, b: np.ndarray, out: np.ndarray | None) -> bool:
 
 
 @lru_cache(_MOST)
-def _small_result(
-    shape: tuple[int, ...], other: tuple[int, ...], itemsize: int
-) -> tuple[int, int] | None:
-    """Return the shape of a product of matrices that NumPy's BLAS multiplies; None: of another."""
+def _small_result(shape: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, int] | None:
+    """Return the shape of a small product of matrices; None: of another."""
     if len(shape) != 2 or len(other) != 2 or shape[1] != other[0]:
         return None
     (M, K), N = shape, other[1]
-    is_own = has_own_kernels(M, N, K, 2.0 * M * N * K) or has_few_rows(M, N, K, itemsize)
-    return None if is_own else (M, N)
+    return (M, N) if 2.0 * M * N * K <= SMALLEST_PLANNED else None
 
 
 def _key(a: np.ndarray, b: np.ndarray, out: np.ndarray | None, arguments: tuple) -> tuple:

@@ -9,10 +9,12 @@ require_cpu()
 from falcon._cpu import _core  # noqa: E402  (absent where the extension is)
 
 TYPES = {"f32": "f4", "f64": "f8", "i32": "i4", "i64": "i8", "i16": "i2", "i8": "i1", "u8": "u1"}
-# Matrices, M, N, K: tails of vectors and strips, one step of K, several panels, and the gemv path.
+# Matrices, M, N, K: tails of vectors and strips, one step of K, several panels, more of them than
+# strips, and the gemv path.
 SHAPES = [
     *((7, 1 + i, 1 + (i * 5) % 17, 1 + (i * 11) % 17) for i in range(17)),
     *((9, 8, 8, 8), (5, 16, 32, 16), (3, 33, 50, 47), (2, 130, 70, 65), (1, 150, 90, 300)),
+    *((1, 20, 300, 70), (3, 25, 200, 90)),
 ]
 
 

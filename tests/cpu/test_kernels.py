@@ -82,7 +82,7 @@ def test_subnormals_infinities_and_signed_zeros(isa, name):
 @everywhere
 @both
 def test_a_workspace_that_is_too_small_is_refused(isa, name):
-    a, b, c = (np.ones((300, 300), DTYPES[name]) for _ in range(3))
+    a, b, c = (np.ones(x, DTYPES[name]) for x in ((300, 1100), (1100, 300), (300, 300)))
     need = layout(a, b, c, isa=isa).nbytes
     assert need > 0
     for bad in (Guarded(need - 64).bytes, Guarded(need + 64).bytes[8:-56]):  # small, misaligned
@@ -91,7 +91,7 @@ def test_a_workspace_that_is_too_small_is_refused(isa, name):
 
 
 def test_a_workspace_grows_unless_arrays_view_it():
-    a, b, c = np.ones((200, 300)), np.ones((300, 400)), np.empty((200, 400))
+    a, b, c = np.ones((200, 1300)), np.ones((1300, 400)), np.empty((200, 400))
     need = layout(a, b, c).nbytes
     room = _core.Workspace(64)
     view = np.frombuffer(room, np.uint8)
@@ -101,7 +101,7 @@ def test_a_workspace_grows_unless_arrays_view_it():
     c[:] = 0
     gemm(a, b, c, workspace=room)
     assert room.nbytes == need
-    np.testing.assert_array_equal(c, 300)
+    np.testing.assert_array_equal(c, 1300)
 
 
 def huge_strides(rows, columns, stride, dtype):

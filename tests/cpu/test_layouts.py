@@ -116,3 +116,36 @@ if child == 0:
 print(os.waitpid(child, 0)[1])
 """
     assert run_script(script) == "0"
+
+
+def test_what_is_read_in_place():
+    """Operands that fit into the caches, if threads can share them; a B by columns is in panels."""
+    cases = {
+        (300, 300, 300): True,
+        (640, 640, 640): True,
+        (700, 700, 700): False,
+        (300, 300, 1025): False,
+        (20, 1000, 300): True,
+        (1000, 20, 300): True,
+        (20, 20, 3000): False,
+    }
+    found = {x: _core.plan(*x, "f32", threads=2).in_place for x in cases}
+    assert found == cases
+    assert not _core.plan(1000, 20, 300, "f32", threads=2, b_by_rows=False).in_place
+    assert not _core.plan(300, 300, 300, "i8", threads=2).in_place
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4"])
+@pytest.mark.parametrize("isa", _core.supported_isas())
+def test_products_read_in_place_have_the_same_bits_on_any_threads(isa, dtype):
+    rng = np.random.default_rng(3)
+    for M, N, K in ((130, 260, 70), (260, 130, 70), (150, 150, 300), (20, 700, 100)):
+        a, b = (rng.integers(-999, 999, x).astype(dtype) / 7 for x in ((M, K), (K, N)))
+        a, b = a.astype(dtype), b.astype(dtype)
+        for x, y in itertools.product((a, np.asfortranarray(a)), (b, np.asfortranarray(b))):
+            found = []
+            for threads in (1, 2, 3, 16):
+                found.append(np.empty((M, N), dtype))
+                gemm(x, y, found[-1], isa=isa, threads=threads)
+            assert all(np.array_equal(found[0], z) for z in found)
+            np.testing.assert_allclose(found[0], a @ b, rtol=0, atol=0.01 * K)

@@ -191,7 +191,7 @@ class Ledger:
 @pytest.mark.parametrize("beta", [0, 1])
 def test_workspace_limit_is_kept(limit, scheme, name, beta, monkeypatch):
     rng = np.random.default_rng(10)
-    a, b = (whole(rng, x, name=name).astype(DTYPES[name]) for x in ((263, 521), (521, 257)))
+    a, b = (whole(rng, x, name=name).astype(DTYPES[name]) for x in ((131, 1041), (1041, 257)))
     expected = exact(a) @ exact(b) + beta
     ledger = Ledger()
     monkeypatch.setattr(pool, "_core", ledger)

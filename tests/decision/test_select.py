@@ -324,7 +324,7 @@ def test_few_rows_read_b_in_place(monkeypatch, problem, in_place, chosen):
     from falcon._cpu import blocking
 
     sizes = problem.M, problem.N, problem.K
-    layout = SimpleNamespace(b_in_place=in_place, chunks=sizes, nbytes=0)
+    layout = SimpleNamespace(b_in_place=in_place, in_place=False, chunks=sizes, nbytes=0)
     monkeypatch.setattr(blocking, "_layout", lambda *x, **how: layout)
     (method,) = cpu.candidates(problem, (None,), None)
     assert method.b_in_place == (chosen == "cpu")
@@ -335,10 +335,13 @@ def test_few_rows_read_b_in_place(monkeypatch, problem, in_place, chosen):
 @pytest.mark.parametrize(
     ("sizes", "own"),
     [
-        ((128, 128, 128), False),
-        ((200, 200, 200), False),
-        ((400, 400, 400), False),
-        ((512, 512, 512), True),
+        ((100, 100, 100), False),
+        ((128, 128, 128), True),  # in place
+        ((400, 400, 400), True),
+        ((7, 700, 700), True),
+        ((700, 7, 700), False),
+        ((300, 300, 1100), False),
+        ((512, 512, 1100), True),
         ((64, 200, 200), True),
         ((4000, 4000, 63), False),
         ((4000, 4000, 64), True),

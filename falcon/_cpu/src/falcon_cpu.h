@@ -120,7 +120,9 @@ enum { FALCON_DEFAULT_LIMIT = 512 << 20 };
 void falcon_blocking_fill(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob,
                           int threads, size_t limit, falcon_blocking *blk);
 /* All that falcon_blocking_fill, falcon_workspace and falcon_is_small see of strides, of whether mirror is NULL and of
- * the process: problems that are equal in this and in sizes, c_form, triangle and whether B is packed are cut alike. */
+ * the process: problems that are equal in this and in sizes, c_form, triangle and whether B is packed are cut alike.
+ * FALCON_IN_PLACE: operands fit into the caches, and are not packed if the problem is small. */
+enum { FALCON_IN_PLACE = 16 };
 int falcon_form(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob);
 /* Whether a B by rows is read once, where it is, if A has few rows: all its panels are multiplied in place, or tiles
  * multiply while they read the next rows. */
@@ -138,6 +140,8 @@ int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme, const fa
 /* Is this problem small enough for falcon_gemm_small: scratch memory of threads, no
  * workspace, no blocking?  (classical only) */
 int falcon_is_small(const falcon_kernel *kern, const falcon_problem *prob);
+/* And so small that handing it to another library would take longer. */
+int falcon_is_tiny(const falcon_kernel *kern, const falcon_problem *prob);
 int falcon_gemm_small(const falcon_kernel *kern, const falcon_problem *prob, int threads);
 
 /* The matrices first to first+count-1 of a batch, classically.  prob: the problem of the first matrix of all; extent:

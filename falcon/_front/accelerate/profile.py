@@ -19,7 +19,6 @@ from falcon._core.plan import Plan
 from falcon._core.text import format_table
 from falcon._core.timing import Estimate
 
-from ..modular import ModularPlan
 from ..plan import by_numpy
 from ..planner import predicted
 from .beside import Beside, is_numpy
@@ -215,7 +214,7 @@ class Profile:
 def _predictions(counted: tuple[Plan, bool, float, float]) -> tuple[float | None, float | None]:
     """Return seconds of falcon and of NumPy for all calls; the model knows no batches."""
     plan, is_batch, calls, _ = counted
-    numpy = None if is_batch or isinstance(plan, ModularPlan) else by_numpy(plan)
+    numpy = None if is_batch or plan.options.modulus else by_numpy(plan)
     if numpy is None:
         return None, None
     mine = numpy if is_numpy(plan) else predicted(plan)

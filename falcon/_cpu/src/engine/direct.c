@@ -4,7 +4,8 @@
  * packed first, panel by panel, or as a whole where the room suffices: then further products can use it.
  *
  * The team claims runs of matrices, each of which is multiplied by one thread; where there are few of them, runs of
- * strips.  The next matrix is prefetched meanwhile.
+ * their strips or panels, whichever are more; panels where B is packed, so that each is packed once.  The next matrix
+ * is prefetched meanwhile.
  */
 #include "engine.h"
 #include "team.h"
@@ -14,8 +15,9 @@
 enum { DIRECT_K = 1024, DIRECT_B = 2 << 20 };
 /* Bytes of a product from which the next one's matrices are prefetched: hardware prefetchers follow smaller ones. */
 enum { PREFETCHED = 12 << 10 };
-/* Multiply-adds up to which a batch is multiplied so: one thread is 10 % faster up to there than with packed panels. */
-static const double direct_macs = 512.0 * 512 * 512;
+/* Multiply-adds up to which products are multiplied so: up to there that is 1.05 to 1.3 times as fast as with packed
+ * panels, on one thread and on two. */
+static const double direct_macs = 640.0 * 640 * 640;
 
 static int packs_b(const falcon_problem *q) {
     return q->b_cs != 1 || q->complex_b;
@@ -25,6 +27,11 @@ int fl_is_direct(const falcon_kernel *kern, const falcon_problem *q) {
     return kern->direct && q->c_cs == 1 && !q->triangle && !q->mirror && !q->packed_b && q->K > 0 && q->K <= DIRECT_K &&
            q->K * q->N * kern->elem <= DIRECT_B && (!packs_b(q) || q->K * kern->nr * kern->elem <= FL_SCRATCH) &&
            (double)q->M * (double)q->N * (double)q->K <= direct_macs;
+}
+
+ptrdiff_t fl_direct_pieces(const falcon_kernel *kern, const falcon_problem *q) {
+    const ptrdiff_t strips = fl_div_up(q->M, kern->mr), panels = fl_div_up(q->N, kern->nr);
+    return !packs_b(q) && strips >= panels ? strips : panels;
 }
 
 fl_place fl_nth(const falcon_batch *b, ptrdiff_t n) {
@@ -55,23 +62,12 @@ void fl_advance(const falcon_batch *b, fl_place *x) {
 static const double macs_per_claim = 5e5, macs_of_a_matrix = 500;
 enum { CLAIMS_PER_THREAD = 8 };
 
-/* The fewest parts of a matrix that keep nine of ten threads busy: each part packs B once more. */
-static ptrdiff_t fewest_parts(ptrdiff_t count, int team, ptrdiff_t most) {
-    ptrdiff_t parts = 1;
-    while (parts < most && 10 * count * parts < 9 * team * fl_div_up(count * parts, team))
-        parts++;
-    return parts;
-}
-
-fl_claims fl_claims_of(const falcon_problem *q, ptrdiff_t count, int team, ptrdiff_t strips) {
+fl_claims fl_claims_of(const falcon_problem *q, ptrdiff_t count, int team, ptrdiff_t pieces) {
     const double macs = (double)q->M * (double)q->N * (double)q->K + macs_of_a_matrix;
     fl_claims x = {.team = team, .parts = 1};
     const ptrdiff_t claims = (ptrdiff_t)team * CLAIMS_PER_THREAD;
-    if (team > 1 && count < claims) { /* parts of at least half a claim */
-        x.parts = FL_MAX(1, FL_MIN(FL_MIN(strips, fl_div_up(claims, count)), (ptrdiff_t)(2 * macs / macs_per_claim)));
-        if (packs_b(q))
-            x.parts = fewest_parts(count, team, x.parts);
-    }
+    if (team > 1 && count < claims) /* parts of at least half a claim */
+        x.parts = FL_MAX(1, FL_MIN(FL_MIN(pieces, fl_div_up(claims, count)), (ptrdiff_t)(2 * macs / macs_per_claim)));
     x.units = count * x.parts;
     x.grab = FL_MAX(1, FL_MIN((ptrdiff_t)(macs_per_claim / macs * (double)x.parts), x.units / claims));
     return x;
@@ -85,6 +81,7 @@ typedef struct {
     ptrdiff_t panels, width; /* of B: their number, columns of each */
     ptrdiff_t panel;         /* bytes of a packed one */
     int in_place, is_kept;   /* whether B is not packed; whether all its panels have room */
+    int by_strips;           /* whether strips are the pieces that threads claim, not panels */
     ptrdiff_t whole;         /* its steps that are packed in vectors */
     int prefetches;          /* whether the next matrices are prefetched */
 } fl_direct;
@@ -99,6 +96,7 @@ static fl_direct direct_of(const falcon_kernel *kern, const falcon_problem *q) {
     d.strips = fl_div_up(q->M, kern->mr);
     d.rows = fl_div_up(q->M, d.strips);
     d.panels = fl_div_up(vectors, most);
+    d.by_strips = d.in_place && d.strips >= d.panels;
     d.width = fl_div_up(vectors, d.panels) * kern->vlen;
     d.whole = q->K / kern->vlen * kern->vlen;
     const ptrdiff_t lanes = d.whole ? kern->nr : FL_MIN(q->N, d.width); /* from row to row of a packed panel */
@@ -141,13 +139,17 @@ static const char *next_lines(fl_lines *x, ptrdiff_t K) {
     return at;
 }
 
-/* Strips first to end-1 of a product of matrices at these addresses.  next: those to prefetch meanwhile.  *packed: the
- * B that the thread's scratch memory holds, or NULL. */
-static void strips_of(const fl_direct *d, fl_matrices at, fl_matrices next, ptrdiff_t first, ptrdiff_t end,
-                      const char **packed) {
+/* A part of a product of matrices at these addresses, some strips or panels of it.  next: the matrices to prefetch
+ * meanwhile.  *packed: the B that the thread's scratch memory holds, or NULL. */
+static void multiply_part(const fl_direct *d, fl_matrices at, fl_matrices next, ptrdiff_t part, ptrdiff_t parts,
+                          const char **packed) {
     const falcon_problem *q = d->prob;
     const falcon_kernel *kern = d->kern;
-    const ptrdiff_t elem = kern->elem, M = FL_MIN(q->M, end * d->rows);
+    const ptrdiff_t elem = kern->elem, by_rows = d->by_strips ? parts : 1, by_columns = parts / by_rows;
+    const ptrdiff_t first = part % by_rows * d->strips / by_rows * d->rows;
+    const ptrdiff_t M = FL_MIN(q->M, (part % by_rows + 1) * d->strips / by_rows * d->rows);
+    const ptrdiff_t first_panel = part % by_columns * d->panels / by_columns;
+    const ptrdiff_t N = FL_MIN(q->N, (part % by_columns + 1) * d->panels / by_columns * d->width);
     const int is_packed = d->is_kept && *packed == at.b;
     fl_lines ahead[3];
     int a = 3;
@@ -159,8 +161,8 @@ static void strips_of(const fl_direct *d, fl_matrices at, fl_matrices next, ptrd
         a = next.b == at.b;
     }
     char *room = d->in_place ? NULL : fl_scratch();
-    for (ptrdiff_t j = 0, z = 0; z < q->N; j++, z += d->width) {
-        const ptrdiff_t cols = FL_MIN(d->width, q->N - z);
+    for (ptrdiff_t j = first_panel, z = j * d->width; z < N; j++, z += d->width) {
+        const ptrdiff_t cols = FL_MIN(d->width, N - z);
         const char *b = at.b + z * q->b_cs * elem;
         if (!d->in_place) {
             char *to = room + (d->is_kept ? j : 0) * d->panel;
@@ -182,7 +184,7 @@ static void strips_of(const fl_direct *d, fl_matrices at, fl_matrices next, ptrd
             b = to;
         }
         const falcon_direct_fn *of_columns = kern->direct + (cols - 1) / kern->vlen;
-        for (ptrdiff_t x = first * d->rows; x < M; x += d->rows) {
+        for (ptrdiff_t x = first; x < M; x += d->rows) {
             const char *pf = NULL;
             while (a < 3 && !(pf = next_lines(ahead + a, q->K)))
                 a++;
@@ -191,7 +193,7 @@ static void strips_of(const fl_direct *d, fl_matrices at, fl_matrices next, ptrd
                 &d->how, at.a + x * d->how.a_rs, b, c, cols, pf ? pf : c, pf ? ahead[a].step : 0);
         }
     }
-    *packed = at.b;
+    *packed = by_columns == 1 ? at.b : NULL;
 }
 
 typedef struct {
@@ -233,11 +235,11 @@ static void do_strips(void *job, int seat, ptrdiff_t first, ptrdiff_t end) {
     fl_place x = fl_nth(j->batch, j->first + first / parts);
     fl_matrices at = matrices_at(d.prob, &x);
     for (ptrdiff_t u = first, part = first % parts; u < end; u++) {
-        const ptrdiff_t begin = part * d.strips / parts;
+        const ptrdiff_t now = part;
         if (++part == parts)
             fl_advance(j->batch, &x), part = 0;
         const fl_matrices next = u + 1 < end ? matrices_at(d.prob, &x) : likely(j, end);
-        strips_of(&d, at, next, begin, part ? part * d.strips / parts : d.strips, &packed);
+        multiply_part(&d, at, next, now, parts, &packed);
         at = next;
     }
     if (j->reports && d.kern->tripped(watch))
@@ -249,7 +251,7 @@ int fl_direct_batch(const falcon_kernel *kern, const falcon_problem *q, const fa
                     ptrdiff_t count, int team, int reports) {
     static const fl_stages stages = {open_strips, do_strips};
     fl_direct_job j = {.direct = direct_of(kern, q), .batch = batch, .first = first, .reports = reports};
-    j.claims = fl_claims_of(q, count, team, j.direct.strips);
+    j.claims = fl_claims_of(q, count, team, fl_direct_pieces(kern, q));
     fl_team_run(&stages, &j, team);
     return atomic_load(&j.bad);
 }

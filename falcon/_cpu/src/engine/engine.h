@@ -166,6 +166,8 @@ int fl_is_small_gemv(const falcon_problem *prob);
 /* direct.c: products by kernels that read operands where they are.  Whether a problem, whose C is by rows, is
  * multiplied so; and the matrices first to first+count-1 of a batch: whether a value was not finite, if `reports`. */
 int fl_is_direct(const falcon_kernel *kern, const falcon_problem *q);
+/* The parts that such a product has for threads: strips of A's rows, or panels of B's columns. */
+ptrdiff_t fl_direct_pieces(const falcon_kernel *kern, const falcon_problem *q);
 int fl_direct_batch(const falcon_kernel *kern, const falcon_problem *q, const falcon_batch *batch, ptrdiff_t first,
                     ptrdiff_t count, int team, int reports);
 /* Where a matrix of a batch is: its place in the shape, bytes from the first A, B and C. */
@@ -174,13 +176,13 @@ typedef struct {
 } fl_place;
 fl_place fl_nth(const falcon_batch *batch, ptrdiff_t n);
 void fl_advance(const falcon_batch *batch, fl_place *place);
-/* How a team claims a batch: units, each a matrix or one of `parts` of it, `grab` of them at a time.  strips: the most
+/* How a team claims a batch: units, each a matrix or one of `parts` of it, `grab` of them at a time.  pieces: the most
  * parts of a matrix. */
 typedef struct {
     ptrdiff_t units, parts, grab;
     int team;
 } fl_claims;
-fl_claims fl_claims_of(const falcon_problem *q, ptrdiff_t count, int team, ptrdiff_t strips);
+fl_claims fl_claims_of(const falcon_problem *q, ptrdiff_t count, int team, ptrdiff_t pieces);
 
 /* scratch.c: FL_SCRATCH bytes of the calling thread, 64-byte aligned, for one user at a time */
 enum { FL_SCRATCH = 96 << 10 };

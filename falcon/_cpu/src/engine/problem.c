@@ -72,5 +72,5 @@ int falcon_form(const falcon_kernel *kern, const falcon_scheme *scheme, const fa
     const int swap = fl_wants_transpose(prob);
     const falcon_problem t = swap ? fl_transposed_problem(prob) : *prob;
     return swap | fl_is_thin(kern, FL_SCHEME(scheme), &t) << 1 | fl_is_gemv(scheme, prob) << 2 |
-           falcon_in_forked_child() << 3 | (!scheme && fl_is_direct(kern, &t)) << 4;
+           falcon_in_forked_child() << 3 | (!scheme && fl_is_direct(kern, &t) ? FALCON_IN_PLACE : 0);
 }

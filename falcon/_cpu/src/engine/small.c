@@ -11,10 +11,8 @@
 /* 100^3: about 20 microseconds of work on one core; below, waking a second thread
  * or choosing a blocking takes a noticeable part of the time. */
 static const double small_macs = 1e6;
-/* Up to these, where M is at least so many strips, threads share the strips of a product that is read in place: 1.1
- * times as fast as with packed panels. */
-static const double shared_macs = 256.0 * 256 * 256;
-enum { SHARED_STRIPS = 8 };
+/* Strips or panels from which threads share a product that is read in place. */
+enum { SHARED_PIECES = 4 };
 /* Steps of K at a time: two panels of the widest kernels, 8 + 24 lines of float64, take 64 KiB of the scratch. */
 enum { SMALL_KC = 256 };
 
@@ -22,10 +20,26 @@ int falcon_is_small(const falcon_kernel *kern, const falcon_problem *p) {
     const double macs = (double)p->M * (double)p->N * (double)p->K;
     if (fl_is_gemv(NULL, p)) /* bound by memory: threads pay earlier */
         return fl_is_small_gemv(p);
-    if (p->packed_b || macs > shared_macs)
+    if (p->packed_b)
         return 0;
     const falcon_problem q = fl_wants_transpose(p) ? fl_transposed_problem(p) : *p;
-    return macs <= small_macs || (q.M >= SHARED_STRIPS * kern->mr && fl_is_direct(kern, &q));
+    return macs <= small_macs || (fl_is_direct(kern, &q) && fl_direct_pieces(kern, &q) >= SHARED_PIECES);
+}
+
+/* Vector operations of a product up to which it takes less time than handing it to a BLAS, which costs half a
+ * microsecond (Zen 4, OpenBLAS's kernels for small matrices); and where vectors are full.  Packing B costs as many as
+ * so many rows of A; from twice as many on a BLAS takes longer for that. */
+enum { TINY = 2048, TINY_IF_FULL = 32768, SHORTEST_FULL = 16, PACKED_ROWS = 8 };
+
+int falcon_is_tiny(const falcon_kernel *kern, const falcon_problem *p) {
+    const falcon_problem q = fl_wants_transpose(p) ? fl_transposed_problem(p) : *p;
+    const int in_place = q.b_cs == 1;
+    const ptrdiff_t width = fl_up(q.N, kern->vlen), rows = in_place ? q.M : q.M + PACKED_ROWS;
+    const double operations = (double)rows * (double)(width / kern->vlen) * (double)q.K;
+    const int is_full = 8 * q.N >= 7 * width && q.K >= SHORTEST_FULL;
+    if (is_full && !in_place && q.M >= 2 * PACKED_ROWS && q.N > 1)
+        return 1;
+    return !fl_is_gemv(NULL, p) && operations <= (is_full && in_place ? TINY_IF_FULL : TINY);
 }
 
 /* The whole problem as one pass in which tiles pack their own panels. */

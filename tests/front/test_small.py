@@ -1,0 +1,154 @@
+"""Small products: by the engine's kernels or NumPy's, in one step without a plan."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import falcon
+from falcon._backends import host_engine
+from falcon._front import calls
+
+# Tails of vectors and strips, vectors, one step of K; handed to a library.
+SHAPES = [(1, 1, 1), (3, 5, 7), (16, 16, 16), (33, 45, 20), (64, 64, 64), (1, 9, 5), (9, 1, 5),
+          (64, 2, 64), (3, 4, 900), (90, 95, 100)]  # fmt: skip
+PLANNED = [(130, 300, 70), (101, 7, 1500)]  # more work
+LAYOUTS = {
+    "by rows": lambda x: x,
+    "by columns": np.asfortranarray,
+    "padded": lambda x: np.pad(x, ((0, 0), (2, 3)))[:, 2:-3],
+    "every second": lambda x: np.repeat(x, 2, axis=1)[:, ::2],
+    "reversed": lambda x: np.ascontiguousarray(x[::-1])[::-1],
+}
+SOME = {name: LAYOUTS[name] for name in ("by rows", "by columns", "padded")}
+
+
+def operands(shape, dtype="f8"):
+    M, N, K = shape
+    random = np.random.default_rng(M + N + K)
+    a, b = random.integers(-9, 10, (M, K)), random.integers(-9, 10, (K, N))
+    return a.astype(dtype), b.astype(dtype)
+
+
+@pytest.fixture
+def small():
+    """The engine's function, and the products that it handed to a library."""
+    handed = []
+    make = getattr(host_engine(), "small_product", lambda _: None)
+
+    def library(a, b, out):
+        handed.append((a.shape, b.shape))
+        return np.matmul(a, b, out)
+
+    function = make(library)
+    if function is None:
+        pytest.skip("the engine leaves small products to NumPy")
+    return function, handed
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("function", [falcon.gemm, falcon.matmul])
+def test_small_products_are_right_however_arrays_lie(function, dtype):
+    for shape, left, right in itertools.product(
+        SHAPES + PLANNED, LAYOUTS.values(), LAYOUTS.values()
+    ):
+        a, b = operands(shape, dtype)
+        exact = (a.astype(int) @ b.astype(int)).astype(dtype)
+        a, b = left(a), right(b)
+        np.testing.assert_array_equal(function(a, b), exact)
+        for of_out in LAYOUTS.values():
+            out = of_out(np.full(exact.shape, np.nan, dtype))
+            assert function(a, b, out=out) is out
+            np.testing.assert_array_equal(out, exact)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_small_products_need_no_plan(small, dtype, monkeypatch):
+    monkeypatch.setattr(calls, "look_up", None)
+    for shape, left, right in itertools.product(SHAPES, SOME.values(), SOME.values()):
+        a, b = operands(shape, dtype)
+        out = np.empty(shape[:2], dtype)
+        assert falcon.matmul(left(a), right(b), out) is out
+        np.testing.assert_array_equal(out, a @ b)
+
+
+def test_nothing_around_the_matrices_is_touched(small):
+    function, _ = small
+    for shape in SHAPES:
+        a, b = operands(shape)
+        room = np.full((shape[0] + 2, shape[1] + 2), 7.0)
+        function(a, b, room[1:-1, 1:-1])
+        np.testing.assert_array_equal(room[1:-1, 1:-1], a @ b)
+        room[1:-1, 1:-1] = 7
+        assert (room == 7).all()
+
+
+FORMS = [
+    *(lambda x, b: (x, b, x), lambda x, b: (b, x, x), lambda x, b: (x, x, x)),
+    *(lambda x, b: (x.T, b, x), lambda x, b: (b, x[::-1], x)),
+]
+
+
+def test_out_may_be_an_operand():
+    for n, dtype, form in itertools.product((3, 16, 40), ("f4", "f8"), FORMS):
+        a, b = operands((n, n, n), dtype)
+        left, right, out = form(a.copy(), b)
+        exact = left @ right
+        assert falcon.matmul(left, right, out) is out
+        np.testing.assert_array_equal(out, exact)
+
+
+def unaligned(x):
+    raw = np.empty(x.nbytes + 1, "u1")[1:].view(x.dtype).reshape(x.shape)
+    raw[...] = x
+    return raw
+
+
+def read_only(x):
+    x = x.copy()
+    x.flags.writeable = False
+    return x
+
+
+def test_what_needs_a_plan(small):
+    function, handed = small
+    a, b = operands((8, 9, 10))
+    out = np.zeros((8, 9))
+    others = [
+        *((a[0], b, None), (a, b[:, 0], None), (a[None], b, None), (a[:, :9], b, None)),
+        *((a.astype("f4"), b, None), (a.astype("i4"), b.astype("i4"), None)),
+        *((a.astype(">f8"), b.astype(">f8"), None), (a.astype("c16"), b.astype("c16"), None)),
+        *((unaligned(a), b, None), (a, b[::-1], None), (a, b, unaligned(out))),
+        *((np.broadcast_to(a[:1], a.shape), b, None), (a[:0], b, None), (a[:, :0], b[:0], None)),
+        *((a, b, read_only(out)), (a, b, out.astype("f4")), (a, b, out.T), (a, b, out[None])),
+        *((np.array("x"), b, None), (a.astype("M8[s]"), b, None)),
+    ]
+    for arrays in others:
+        assert function(*arrays) is None
+    for shape in PLANNED:
+        assert function(*operands(shape), None) is None
+    assert not handed
+    assert function(a, b, out) is out
+
+
+def test_what_a_library_multiplies_faster_is_handed_to_it(small):
+    function, handed = small
+    thin, long, full = (operands(x, "f4") for x in ((64, 2, 64), (3, 3, 900), (16, 16, 16)))
+    for a, b in (thin, long, full):
+        np.testing.assert_array_equal(function(a, b, None), a @ b)
+    assert handed == [((64, 64), (64, 2)), ((3, 900), (900, 3))]
+    a, b = full
+    handed.clear()
+    function(a, b, a)  # out is an operand
+    assert handed == [((16, 16), (16, 16))]
+
+
+def test_nan_and_infinity_show_without_warnings():
+    a, b = operands((16, 16, 16))
+    a[0, 0], a[1, 1], a[2] = np.nan, np.inf, 1e300
+    b[:, 5] = 1e300
+    with np.errstate(all="raise"):
+        found = falcon.matmul(a, b)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(found, a @ b)
+    assert found[2, 5] == np.inf
