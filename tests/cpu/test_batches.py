@@ -68,7 +68,7 @@ def test_complex_matrices_in_guarded_memory(isa, kind):
     real, dtype = TYPES[kind], {"f32": "c8", "f64": "c16"}[kind]
     layout = {"isa": isa, "threads": 3, "complex_b": True}
     assert not _core.plan(8, 16, 1200, kind, **layout).is_direct  # the panels of B have no room
-    for count, M, N, K in SHAPES[:-1]:
+    for count, M, N, K in (x for x in SHAPES if x[3] < 100):
         for by_rows, at_end in ((True, True), (True, False), (False, True), (False, False)):
             planned = _core.plan(M, 2 * N, 2 * K, kind, b_by_rows=by_rows, **layout)
             assert planned.is_direct == (M > 1)

@@ -15,7 +15,7 @@ from falcon._backends import DEVICE, get_backend, host_engine
 from falcon._core.config import config
 from falcon._core.cpus import memory_bytes, usable_cpus
 from falcon._core.dtypes import FLOAT32, FLOAT64, INT32, INT64, TABLE, DType
-from falcon._core.options import FIELDS, settings
+from falcon._core.options import FIELDS, SETTINGS, settings
 from falcon._core.plan import Plan
 from falcon._core.timing import LEAST_PAIRS
 from falcon._cpu.backend import cache_bytes
@@ -33,7 +33,7 @@ from .result import CheckResult, Row
 
 # Settings that say on what the process may run; all others are as by default while it is checked.
 _KEPT = "threads", "share_threads"
-_USUAL: Any = {name: x.default for name, x in FIELDS.items() if name not in _KEPT}
+_USUAL: Any = {name: FIELDS[name].default for name in SETTINGS if name not in _KEPT}
 SCHEMES = "classical", "strassen"
 # Of few bits, for kernels of few bits, and so large that no sum of residues exceeds 63 bits.
 MODULI = 251, 2**28 - 57

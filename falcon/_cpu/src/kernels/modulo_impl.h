@@ -8,7 +8,7 @@
 #define LOAD(T)                                                                                                        \
     static void load_##T(const void *x, ptrdiff_t s, ptrdiff_t n, double p, double *to) {                              \
         const T *v = x;                                                                                                \
-        const int is_signed = (T) - 1 < 0, is_long = sizeof(T) == 8 && (T)0.5 == 0;                                    \
+        const int is_signed = (T) - 1 < (T)1, is_long = sizeof(T) == 8 && (T)0.5 == 0;                                 \
         uint64_t large = 0;                                                                                            \
         if (is_long)                                                                                                   \
             EACH large |= ((uint64_t)v[i * s] + ((uint64_t)is_signed << 51)) >> 52;                                    \
