@@ -34,6 +34,23 @@ def test_profile():
     assert str(falcon.profile()) == "falcon saw no product"
 
 
+def test_a_line_of_a_package_stands_with_that_of_the_program(tmp_path, monkeypatch):
+    package = tmp_path / "lib" / "site-packages" / "package.py"
+    package.parent.mkdir(parents=True)
+    package.write_text("import falcon\n\n\ndef twice(a):\n    return falcon.matmul(a, a)\n")
+    monkeypatch.syspath_prepend(package.parent)
+    import package as imported
+
+    with falcon.profile() as p:
+        imported.twice(A)
+        list(map(imported.twice, [A]))
+    (row, other) = sorted(p.rows(), key=lambda x: x.place)
+    assert row.place.startswith(__file__) and other.place.startswith(__file__)
+    assert row.within == other.within == f"{package}:5"
+    assert ", in package.py:5\n" in str(p)
+    assert max(map(len, str(p).splitlines())) <= 100
+
+
 def test_profiles_end_in_any_order():
     first, second = falcon.profile(), falcon.profile()
     first.start()
@@ -105,7 +122,7 @@ def test_comparisons_take_a_share_of_the_time(monkeypatch):
 
 
 def rowed(place, seconds, predicted, numpy, measured=None, why="why"):
-    return Row(place, "p", 1, seconds, "s", "cpu", predicted, numpy, measured, why)
+    return Row(place, "", "p", 1, seconds, "s", "cpu", predicted, numpy, measured, why)
 
 
 def verdict(rows, seconds, measure=False):
