@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
@@ -193,7 +194,8 @@ class ModularPlan(Plan):
         ]
         if self.compared:
             told = (f"{name} {seconds * 1e3:.2f}" for name, seconds in self.compared)
-            lines.append(f"  compared   {', '.join(told)} ms")
+            text = f"  compared   {', '.join(told)} ms"
+            lines.append(textwrap.fill(text, 100, subsequent_indent=" " * 13))
         return "\n".join([*lines, super().__str__()])
 
 
