@@ -210,6 +210,8 @@ def convert_(
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"model is a {type(model).__name__}; expected a torch.nn.Module")
+    if config is not None and not isinstance(config, LinearConfig):
+        raise TypeError(f"config is a {type(config).__name__}; expected a LinearConfig")
     config = LinearConfig() if config is None else config
     revert_(model)
     layers = {name: x for name, x in model.named_modules() if isinstance(x, nn.Linear)}
