@@ -1,5 +1,7 @@
 """`falcon.profile`: what is counted, what gains are made of, and the verdict."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -32,6 +34,15 @@ def test_profile():
     assert all(x.place.startswith(__file__) and x.seconds > 0 for x in rows)
     assert all(x.numpy_seconds > 0 and x.measured is None for x in rows)
     assert str(falcon.profile()) == "falcon saw no product"
+
+
+def test_a_program_beside_the_clone_is_no_part_of_falcon():
+    """Though its name begins with falcon's folder."""
+    folder = str(Path(falcon.__file__).parent)
+    calls = {"A": A, "falcon": falcon}
+    program = "with falcon.profile() as p: falcon.matmul(A, A)"
+    exec(compile(program, f"{folder}_x.py", "exec"), calls)
+    assert [x.place for x in calls["p"].rows()] == [f"{folder}_x.py:1"]
 
 
 def test_a_line_of_a_package_stands_with_that_of_the_program(tmp_path, monkeypatch):

@@ -30,9 +30,9 @@ from ..planner import predicted
 from .beside import Beside, is_numpy
 
 # Frames of these do not ask for products: falcon's and NumPy's.
-_OWN = str(Path(__file__).parents[2]), str(Path(np.__file__).parent)
+_OWN = tuple(f"{x}{os.sep}" for x in (Path(__file__).parents[2], Path(np.__file__).parent))
 # Nor are frames of Python's library and of installed packages lines of the program.
-_STANDARD = sysconfig.get_path("stdlib"), "<frozen"
+_STANDARD = f"{sysconfig.get_path('stdlib')}{os.sep}", "<frozen"
 _INSTALLED = re.compile(r".*[/\\](?:site|dist)-packages[/\\]")
 # Factors from which a gain counts as one, and by which measurements and predictions may differ;
 # the share of the program's time that a product must take to be doubted.
