@@ -20,7 +20,7 @@ from falcon._core.dtypes import FLOAT32, FLOAT64, of
 from falcon._core.options import FIELDS, PLANNING, TUNING, parsed
 from falcon._core.plan import Plan
 from falcon._core.progress import Progress
-from falcon._core.text import format_table
+from falcon._core.text import did_you_mean, format_table
 from falcon._front.check.run import add_check
 from falcon.bench import command
 from falcon.bench.schemes import command as schemes_command
@@ -31,7 +31,11 @@ from falcon.schemes.loaders import SUFFIXES
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status (2 for a wrong argument)."""
-    options = _parser().parse_args(arguments)
+    options, unknown = _parser().parse_known_args(arguments)
+    if unknown:  # argparse itself would show the usage of no command
+        known = re.findall(r"--[a-z][a-z-]*", options.parser.format_help())
+        guess = did_you_mean(unknown[0], known, "--")
+        options.parser.error(f"unrecognized arguments: {' '.join(unknown)}{guess}")
     if options.command == "run":  # its exceptions and its logging are the program's
         return _run(options)
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
@@ -159,6 +163,8 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     add_discover(discover)
     discover.set_defaults(run=_discover)
+    for each in commands.choices.values():
+        each.set_defaults(parser=each)
     return parser
 
 
@@ -189,7 +195,7 @@ def _flag_type(name: str) -> Callable[[str], Any]:
     def read(text: str) -> Any:
         try:
             return parsed(name, text)
-        except ValueError as error:
+        except (ValueError, TypeError) as error:
             raise argparse.ArgumentTypeError(str(error)) from None
 
     return read
@@ -231,7 +237,9 @@ def _plan(options: argparse.Namespace) -> int:
     operands = (shape.M, shape.K), (shape.K, shape.N)
     plan = falcon.plan(*operands, _dtype(options), **_gemm_options(options))
     is_named = options.scheme != "auto"
-    print(plan if options.compare and is_named else plan.explain())
+    print(plan if is_named else plan.explain())
+    if is_named and not options.compare:
+        print("\n--compare measures it beside what falcon would choose")
     if options.compare:
         if options.rounds < 1 or options.most < 1:
             raise ValueError("--rounds and --most must be at least 1")

@@ -101,6 +101,22 @@ def test_only_what_a_first_call_needs_is_imported(probe):
     assert installed - sys.stdlib_module_names == {"falcon", "threadpoolctl"}
 
 
+@pytest.mark.parametrize(
+    ("module", "library", "why"),
+    [
+        ("falcon.torch", "torch", "falcon.torch needs PyTorch: pip install torch"),
+        ("falcon.dask", "dask", "falcon.dask needs Dask: pip install 'dask[array]'"),
+    ],
+)
+def test_a_missing_library_is_named(monkeypatch, module, library, why):
+    for loaded in [x for x in sys.modules if x == module or x.startswith(f"{module}.")]:
+        monkeypatch.delitem(sys.modules, loaded)
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ModuleNotFoundError) as caught:
+        importlib.import_module(module)
+    assert (str(caught.value), caught.value.name) == (why, library)
+
+
 def test_public_names():
     for name in falcon.__all__:
         assert getattr(falcon, name) is not None

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, partial
@@ -319,7 +320,10 @@ def validated(values: Mapping[str, Any]) -> dict[str, Any]:
 def parsed(name: str, text: str) -> Any:
     """Return the checked value of an option that is given as text; raises as `validated`."""
     about = FIELDS[name].metadata
-    return about["check"](name, about["parse"](text))
+    parse, value = about["parse"], text
+    with suppress(ValueError) if parse in (int, float) else nullcontext():  # the check says more
+        value = parse(text)
+    return about["check"](name, value)
 
 
 def as_variables(values: Mapping[str, Any]) -> dict[str, str]:

@@ -305,12 +305,13 @@ class Plan:
         return "\n".join(lines)
 
     def explain(self, most: int = 12) -> str:
-        """Return the plan and the table of candidates: stages in ms, and why each was not chosen.
+        """Return the plan and the table of candidates: ms, and why each was not chosen.
 
         Parameters
         ----------
         most : int
-            Rows of the table; the best classical one of each backend is added.
+            Rows of the table; the best classical one of each backend is added. The stages of each
+            are in `candidates`, as `seconds`.
         """
         shown, found = [], set()
         for at, x in enumerate(self.candidates):
@@ -319,16 +320,13 @@ class Plan:
                 shown.append(x)
             if is_first:
                 found.add(x.method.backend)
-        stages = list(dict.fromkeys(name for x in shown for name, _ in x.seconds))
-        rows = [("candidate", "backend", "ms", *stages, "growth", "MiB", "")]
+        rows = [("candidate", "backend", "ms", "growth", "MiB", "")]
         for x in shown:
-            times = dict(x.seconds)
             rows.append(
                 (
                     x.method.label,
                     x.method.backend,
                     f"{x.total * 1e3:.2f}",
-                    *(f"{times[name] * 1e3:.2f}" if name in times else "-" for name in stages),
                     f"{x.method.growth:.2f}",
                     f"{x.method.workspace / 2**20:.1f}",
                     x.refused or "chosen",

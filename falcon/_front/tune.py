@@ -229,11 +229,12 @@ def _keep(problem: Problem, best: Measured, others: Sequence[Measured]) -> None:
 
 def sizes_of(shape: tuple[int, int, int]) -> tuple[int, int, int]:
     """Return a shape as three positive integers; raises ValueError."""
-    sizes = tuple(shape)
+    sizes = tuple(shape) if isinstance(shape, Iterable) else ()
     if len(sizes) != 3 or not all(
         isinstance(x, int | np.integer) and not isinstance(x, bool) and x > 0 for x in sizes
     ):
-        raise ValueError(f"shape {shape!r}: expected three positive integers M, N, K")
+        hint = "" if sizes else "; several in a list: [(M, N, K), ...]"
+        raise ValueError(f"shape {shape!r}: expected three positive integers M, N, K{hint}")
     M, N, K = map(int, sizes)
     return M, N, K
 

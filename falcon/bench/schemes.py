@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -131,8 +132,11 @@ def command(options: argparse.Namespace) -> int:
     if options.size < 1:
         raise ValueError("--size must be at least 1")
     if options.compare:
-        named = [y for x in options.compare for y in _held(x)]
-        _print_speeds(named, options)
+        held = [(y, x) for x in options.compare for y in _held(x)]
+        times = Counter(x.name for x, _ in held)
+        # Schemes of one name, such as a find beside the catalogue's, are told apart by their files.
+        labels = [x.name if times[x.name] == 1 else given for x, given in held]
+        _print_speeds([x for x, _ in held], options, labels)
         return 0
     found = [schemes.get(name) for name in schemes.names()]
     if options.format is not None:
@@ -163,12 +167,14 @@ def _held(name: str) -> list[Scheme]:
     return schemes.load_all(name) if is_file else [schemes.get(name)]
 
 
-def _print_speeds(found: list[Scheme], options: argparse.Namespace) -> tuple:
+def _print_speeds(
+    found: list[Scheme], options: argparse.Namespace, labels: list[str] | None = None
+) -> tuple:
     """Print costs and speeds; return what "auto" chooses, and what it takes of these."""
     with Progress("measuring" if options.measure else "predicting") as progress:
         rounds = 5 if options.measure else 0
         shape, told, *chosen = speeds(found, options.size, rounds, progress.step)
-    _print_schemes(found, {"speed": told})
+    _print_schemes(found, {"speed": told}, labels)
     how = "measured" if options.measure else "predicted; --measure measures it"
     print(f"\nspeed: the time of falcon's classical algorithm over the scheme's, "
           f"{shape.M} x {shape.N} x {shape.K} float32 ({how})")  # fmt: skip
@@ -179,20 +185,23 @@ def _order(x: Scheme) -> tuple:
     return sorted(x.format), x.rank, sum(x.nnz)
 
 
-def _print_schemes(found: list[Scheme], more: dict[str, list[str]]) -> None:
-    """Print a table of schemes; `more` holds additional columns."""
+def _print_schemes(
+    found: list[Scheme], more: dict[str, list[str]], labels: list[str] | None = None
+) -> None:
+    """Print a table of schemes; `more` holds additional columns, `labels` other names."""
     rows = [("name", "format", "rank", "bound", "nnz U+V+W", "additions", "shared", "RMS growth",
              "e_max", *more, "source")]  # fmt: skip
+    labels = labels or [x.name for x in found]
     added = list(zip(*more.values(), strict=True)) if more else [()] * len(found)
-    order = sorted(zip(found, added, strict=True), key=lambda pair: _order(pair[0]))
+    order = sorted(zip(found, labels, added, strict=True), key=lambda x: _order(x[0]))
     with Progress("counting additions"):
-        rows += [_row(x, cells) for x, cells in order]
+        rows += [_row(*x) for x in order]
     print(format_table(rows, left=2))
 
 
-def _row(x: Scheme, cells: tuple[str, ...]) -> tuple[str, ...]:
+def _row(x: Scheme, label: str, cells: tuple[str, ...]) -> tuple[str, ...]:
     return (
-        x.name,
+        label,
         "<{},{},{}>".format(*x.format),
         str(x.rank),
         f"{x.speedup_bound:.3f}",

@@ -215,14 +215,14 @@ def _fastest_library(case: dict[str, Any]) -> str:
 
 
 def format_peers(peers: Sequence[dict[str, Any]]) -> str:
-    """Return the table of peers, and a line of those that are absent with how to install them."""
+    """Return the table of peers, and a line for each that is absent with how to install it."""
     rows = [("peer", "library", "version", "threads", "kernels")]
-    absent = "; ".join(f"{x['peer']} ({x['absent']})" for x in peers if x["absent"])
+    absent = (f"\nabsent: {x['absent']}" for x in peers if x["absent"])
     for x in peers:
         if not x["absent"]:
             kernels = f"{by_dtype(x['kernels'])}  {format_settings(x['environment'])}".rstrip()
             rows.append((x["peer"], x["library"], x["version"], str(x["threads"] or "?"), kernels))
-    return format_table(rows, left=3) + (f"\nabsent: {absent}" if absent else "")
+    return format_table(rows, left=3) + "".join(absent)
 
 
 def format_settings(environment: dict[str, dict[str, str]]) -> str:

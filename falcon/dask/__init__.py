@@ -18,6 +18,11 @@
 18000000.0
 """
 
+from importlib.util import find_spec
+
+if find_spec("dask") is None:
+    raise ModuleNotFoundError("falcon.dask needs Dask: pip install 'dask[array]'", name="dask")
+
 from .api import gemm, matmul
 from .place import placed
 from .plan import GridPlan, plan

@@ -139,7 +139,8 @@ class GridPlan:
             f"{M} x {K} @ {K} x {N} {self.result}, chunk by chunk",
             f"  chunks     {counts[0]} x {counts[1]}, {counts[2]} along K"
             + (f", {batches} in the batch" if batches > 1 else ""),
-            f"  workers    {on.workers}, {on.slots} tasks at once, {on.threads} threads each, "
+            f"  workers    {on.workers}, {on.slots} tasks at once, "
+            f"{on.threads} thread{'s' * (on.threads != 1)} each, "
             f"memory {'not limited' if on.memory is None else format_bytes(on.memory)}; "
             f"{', '.join(on.kernels) or 'kernels not known'}",
             f"  tasks      {tasks}; {self.products} products each, "

@@ -25,8 +25,7 @@ _TEX = r"""\documentclass{article}
 _BIB = """%% Add the authors.
 @misc{%s,
   author = {},
-  title = {{%s}: %d products for matrices of %d x %d by %d x %d blocks},
-  note = {%s}
+  title = {{%s}: %d products for matrices of %d x %d by %d x %d blocks}%s
 }
 """
 _ABOUT = {
@@ -71,13 +70,14 @@ def bundle(scheme: Scheme, folder: str | PathLike[str]) -> list[Path]:
     m, k, n = scheme.format
     aligned = re.sub(r"(begin|end)\{aligned\}", r"\1{align*}", scheme.to_latex())
     title = rf"{_in_tex(scheme.name)} $\langle {scheme._signature}\rangle$"
+    note = f",\n  note = {{{_in_tex(scheme.source)}}}" if scheme.source else ""
     key = re.sub(r"\W+", "-", scheme.name)
     texts = {
         "scheme.json": to_json(scheme),
         "verify.py": Path(__file__).with_name("certificate.py").read_text(encoding="utf-8"),
         "formulas.txt": f"{scheme.to_formulas()}\n",
         "formulas.tex": _TEX % (title, aligned),
-        "scheme.bib": _BIB % (key, title, scheme.rank, m, k, k, n, _in_tex(scheme.source)),
+        "scheme.bib": _BIB % (key, title, scheme.rank, m, k, k, n, note),
     }
     try:
         drawn = io.StringIO()

@@ -19,11 +19,11 @@ Listing = Iterable[list[Equation]]  # blocks of equations
 
 
 def head(scheme: Any) -> str:
-    """Return the line that names a `Scheme` and what it costs."""
+    """Return the two lines that name a `Scheme` and what it costs."""
     nonzeros, (naive, reduced) = "+".join(map(str, scheme.nnz)), scheme.additions
     return (
         f"{scheme.name} <{scheme._signature}>: speed-up bound {scheme.speedup_bound:.3f}, "
-        f"non-zeros {nonzeros}, additions {naive} (shared: {reduced}), RMS growth "
+        f"non-zeros {nonzeros}\nadditions {naive} (shared: {reduced}), RMS growth "
         f"{scheme.rms_growth:.2f}, e_max {scheme.e_max}"
     )
 

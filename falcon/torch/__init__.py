@@ -14,6 +14,11 @@ convert.py: `convert_`, `revert_`: the linear layers of a model on falcon, and b
 True
 """
 
+from importlib.util import find_spec
+
+if find_spec("torch") is None:
+    raise ModuleNotFoundError("falcon.torch needs PyTorch: pip install torch", name="torch")
+
 from .convert import LinearConfig, Report, convert_, revert_
 from .forward import Forward
 from .layers import FalconLinear

@@ -143,8 +143,9 @@ class Report:
         taken = sum(x["scheme"] is not None for x in self.rows)
         return (
             f"{format_table(table, left=4)}\n{taken} of {len(self.rows)} layers on falcon, "
-            f"{self.extra_bytes / 2**20:.1f} MiB of panels; gain: torch's time over falcon's "
-            "(?: predicted, over falcon's without panels)"
+            f"{self.extra_bytes / 2**20:.1f} MiB of panels\n"
+            "gain: torch's time over falcon's (?: predicted, over falcon's without panels)\n"
+            "from rows: torch multiplies fewer; MiB: panels, 0 where the weight is taken as it is"
         ) + (f"\n{self.forward}" if self.forward else "")
 
     __repr__ = __str__
@@ -211,6 +212,8 @@ def convert_(
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"model is a {type(model).__name__}; expected a torch.nn.Module")
+    if config is not None and not isinstance(config, LinearConfig):
+        raise TypeError(f"config is a {type(config).__name__}; expected a LinearConfig")
     config = LinearConfig() if config is None else config
     revert_(model)
     layers = {name: x for name, x in model.named_modules() if isinstance(x, nn.Linear)}

@@ -51,7 +51,7 @@ class Forward:
     def __str__(self) -> str:
         return (
             f"forward pass of {self.rows} rows: {1e3 * self.seconds:.3g} ms with torch's layers, "
-            f"{100 * self.share:.0f} % in those that are on falcon now; gain of the pass "
+            f"{100 * self.share:.0f} % in those that are on falcon now\ngain of the pass "
             f"{self.gain:.2f} ({self.low:.2f} to {self.high:.2f})"
         )
 

@@ -105,7 +105,7 @@ def test_list_peers(capsys, monkeypatch):
     assert status == 0
     lines = out.splitlines()
     assert lines[1].split()[0] == "falcon"
-    assert "absent: nobody (nobody: KeyError" in lines[3]
+    assert "absent: nobody: KeyError" in lines[3]
     status, out, _ = run(capsys, "bench", "--list-peers", "--json")
     assert [x["peer"] for x in json.loads(out)] == ["falcon", "numpy", "nobody"]
 

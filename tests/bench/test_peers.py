@@ -72,7 +72,7 @@ def test_absent(monkeypatch):
     peer = peers.Peer("nobody", "nobody")
     found = peers.identify(peer, ["float32"], 1)
     assert found["absent"] == "nobody: KeyError: 'nobody': pip install numpy"
-    assert "absent: nobody (" in tables.format_peers([found])
+    assert "absent: nobody: " in tables.format_peers([found])
 
 
 def test_libraries_describe_themselves():

@@ -128,6 +128,23 @@ def test_usage_errors(capsys, arguments):
     assert "usage: python -m falcon" in err
 
 
+def test_numbers_that_are_none_are_named(capsys):
+    for flag, message in (
+        (("--threads", "1,2"), "threads is '1,2'; expected an integer"),
+        (("--max-growth", "x"), "max_growth is 'x'; expected a number"),
+        (("--workspace-limit", "much"), "workspace_limit is 'much'; expected a number of bytes"),
+    ):
+        status, _, err = run(capsys, "plan", 9, 9, 9, *flag)
+        assert status == 2 and message in err
+
+
+def test_an_unknown_option_shows_the_command_and_the_nearest(capsys):
+    status, _, err = run(capsys, "schemes", "--compere", "strassen")
+    assert status == 2
+    assert err.startswith("usage: python -m falcon schemes [-h]")
+    assert "unrecognized arguments: --compere (did you mean '--compare'?)" in err
+
+
 def test_version_and_help(capsys):
     assert run(capsys, "--version")[:2] == (0, f"falcon {falcon.__version__}\n")
     status, out, _ = run(capsys, "--help")

@@ -74,6 +74,7 @@ def test_explain_lists_the_candidates_and_their_reasons():
     assert "predicted " in text
     assert "combine A" in text
     table = text.split("\n\n")[1].splitlines()
+    assert max(map(len, table)) <= 100
     assert table[0].split()[:3] == ["candidate", "backend", "ms"]
     assert table[1].split()[0] == p.method.label
     assert table[1].endswith("chosen")

@@ -142,6 +142,7 @@ def test_tune_keeps_the_choice_of_the_model_unless_clearly_slower(monkeypatch):
         ({"shapes": [(1, 2, 0)]}, "shape"),
         ({"shapes": [(1, 2, 2.5)]}, "shape"),
         ({"shapes": [(True, 2, 2)]}, "shape"),
+        ({"shapes": (64, 64, 64)}, "several in a list"),
         ({"shapes": [], "candidates": 0}, "candidates is 0"),
         ({"shapes": [], "rounds": 0}, "rounds is 0"),
         ({"shapes": [], "backend": "abacus"}, "backend is 'abacus'"),

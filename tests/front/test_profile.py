@@ -1,5 +1,7 @@
 """`falcon.profile`: what is counted, what gains are made of, and the verdict."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -32,6 +34,32 @@ def test_profile():
     assert all(x.place.startswith(__file__) and x.seconds > 0 for x in rows)
     assert all(x.numpy_seconds > 0 and x.measured is None for x in rows)
     assert str(falcon.profile()) == "falcon saw no product"
+
+
+def test_a_program_beside_the_clone_is_no_part_of_falcon():
+    """Though its name begins with falcon's folder."""
+    folder = str(Path(falcon.__file__).parent)
+    calls = {"A": A, "falcon": falcon}
+    program = "with falcon.profile() as p: falcon.matmul(A, A)"
+    exec(compile(program, f"{folder}_x.py", "exec"), calls)
+    assert [x.place for x in calls["p"].rows()] == [f"{folder}_x.py:1"]
+
+
+def test_a_line_of_a_package_stands_with_that_of_the_program(tmp_path, monkeypatch):
+    package = tmp_path / "lib" / "site-packages" / "package.py"
+    package.parent.mkdir(parents=True)
+    package.write_text("import falcon\n\n\ndef twice(a):\n    return falcon.matmul(a, a)\n")
+    monkeypatch.syspath_prepend(package.parent)
+    import package as imported
+
+    with falcon.profile() as p:
+        imported.twice(A)
+        list(map(imported.twice, [A]))
+    (row, other) = sorted(p.rows(), key=lambda x: x.place)
+    assert row.place.startswith(__file__) and other.place.startswith(__file__)
+    assert row.within == other.within == f"{package}:5"
+    assert ", in package.py:5\n" in str(p)
+    assert max(map(len, str(p).splitlines())) <= 100
 
 
 def test_profiles_end_in_any_order():
@@ -105,7 +133,7 @@ def test_comparisons_take_a_share_of_the_time(monkeypatch):
 
 
 def rowed(place, seconds, predicted, numpy, measured=None, why="why"):
-    return Row(place, "p", 1, seconds, "s", "cpu", predicted, numpy, measured, why)
+    return Row(place, "", "p", 1, seconds, "s", "cpu", predicted, numpy, measured, why)
 
 
 def verdict(rows, seconds, measure=False):

@@ -483,6 +483,8 @@ def test_speeds_are_measured():
 
 
 def test_arguments_are_checked():
+    with pytest.raises(TypeError, match=r"config is a dict; expected a LinearConfig"):
+        convert_(layer(), {"rows": 64})
     with pytest.raises(TypeError, match="model is a int"):
         convert_(3)
     for options, message in (

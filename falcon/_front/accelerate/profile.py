@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
+import sysconfig
+import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from threading import Lock
 from time import perf_counter
@@ -23,18 +28,25 @@ from ..plan import by_numpy
 from ..planner import predicted
 from .beside import Beside, is_numpy
 
-# Frames of these are not the user's.
-_OWN = str(Path(__file__).parents[2]), str(Path(np.__file__).parent)
+# Frames of these do not ask for products: falcon's and NumPy's.
+_OWN = tuple(f"{x}{os.sep}" for x in (Path(__file__).parents[2], Path(np.__file__).parent))
+# Nor are frames of Python's library and of installed packages lines of the program.
+_STANDARD = f"{sysconfig.get_path('stdlib')}{os.sep}", "<frozen"
+_INSTALLED = re.compile(r".*[/\\](?:site|dist)-packages[/\\]")
 # Factors from which a gain counts as one, and by which measurements and predictions may differ;
 # the share of the program's time that a product must take to be doubted.
 _GAIN, _APART, _WORTH = 1.01, 1.5, 0.01
+
+# A line that runs: its code, and its number in the file.
+_Line = tuple[CodeType, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """The products of one kind at one place of a program."""
 
-    place: str  # file and line that called falcon or NumPy
+    place: str  # file and line of the program
+    within: str  # the same of the installed package that called falcon or NumPy there; "": none
     problem: str  # shapes and dtype
     calls: int  # each product of a batch counts
     seconds: float  # of all calls, as they ran
@@ -73,7 +85,8 @@ class Profile:
 
     def __init__(self, measure: bool = False) -> None:
         self._lock = Lock()
-        self._found: dict[tuple[CodeType, int, Plan, bool], list[float]] = {}
+        # Calls and seconds by the line that asked, that of the program, and the product.
+        self._found: dict[tuple[_Line, _Line, Plan, bool], list[float]] = {}
         self._beside = Beside() if measure else None
         self._began: float | None = None
         self._past = 0.0
@@ -108,8 +121,12 @@ class Profile:
         frame: Any = sys._getframe(2)
         while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN):
             frame = frame.f_back
+        caller, asked = frame, (frame.f_code, frame.f_lineno)
+        while caller is not None and _is_library(caller.f_code.co_filename):
+            caller = caller.f_back
+        line = asked if caller is None else (caller.f_code, caller.f_lineno)
         is_batch = count > 1
-        key = frame.f_code, frame.f_lineno, plan, is_batch
+        key = asked, line, plan, is_batch
         with self._lock:
             found = self._found.get(key)
             if found is None:
@@ -124,11 +141,12 @@ class Profile:
         with self._lock:
             found = list(self._found.items())
         alike: dict[tuple, list] = {}  # plans of operands that lie otherwise in memory
-        for (code, line, plan, is_batch), counted in found:
-            key = f"{code.co_filename}:{line}", str(plan.problem), plan.label, plan.backend.name
+        for (asked, line, plan, is_batch), counted in found:
+            places = _place(line), "" if asked == line else _place(asked)
+            key = *places, str(plan.problem), plan.label, plan.backend.name
             alike.setdefault(key, []).append((plan, is_batch, *counted))
         rows = []
-        for (place, problem, scheme, backend), some in alike.items():
+        for (place, within, problem, scheme, backend), some in alike.items():
             mine, numpy = (_total(x) for x in zip(*map(_predictions, some), strict=True))
             beside, ratios = self._beside, set()
             if beside is not None:
@@ -136,8 +154,8 @@ class Profile:
             measured = [x for y in ratios for x in y]
             why = "a batch in one call" if some[-1][1] else some[-1][0].why
             rows.append(Row(
-                place, problem, int(sum(x[2] for x in some)), sum(x[3] for x in some), scheme,
-                backend, mine, numpy, Estimate.of(measured) if measured else None, why,
+                place, within, problem, int(sum(x[2] for x in some)), sum(x[3] for x in some),
+                scheme, backend, mine, numpy, Estimate.of(measured) if measured else None, why,
             ))  # fmt: skip
         return sorted(rows, key=lambda x: -x.seconds)
 
@@ -197,18 +215,25 @@ class Profile:
         rows = self.rows()
         if not rows:
             return "falcon saw no product"
-        told = "falcon predicted", "NumPy predicted"
         table: list[tuple[str, ...]] = [
-            ("place", "product", "calls", "seconds", *told, "gain", "scheme", "backend", "")
+            ("place", "calls", "seconds", "falcon's", "NumPy's", "gain", "scheme")
         ]
+        about = []
         for x in rows:
             both = ("-" if y is None else f"{y:.3f}" for y in (x.predicted, x.numpy_seconds))
             gain = str(x.measured or ("-" if x.gain is None else f"{x.gain:.2f}"))
             counted = str(x.calls), f"{x.seconds:.3f}", *both, gain
-            table.append((_short(x.place), x.problem, *counted, x.scheme, x.backend, x.why))
-        note = "seconds of all calls: as they ran, predicted by the cost model; gain: NumPy's over "
-        note += "falcon's, with ± measured side by side" if self._beside else "falcon's, predicted"
-        return f"{format_table(table, left=2)}\n{note}\n\n{self.verdict()}"
+            table.append((_short(x.place), *counted, x.scheme))
+            within = f", in {_short(x.within, 44)}" if x.within else ""
+            about.append(f"  {x.problem}{within}\n  on {x.backend}: {x.why}")
+        head, *lines = format_table(table).splitlines()
+        body = "\n".join(f"{x}\n{y}" for x, y in zip(lines, about, strict=True))
+        note = "seconds of all calls: as they ran, then falcon's and NumPy's by the cost model\n"
+        note += "gain: NumPy's over falcon's, "
+        note += "with ± measured side by side" if self._beside else "predicted"
+        lines = self.verdict().splitlines()
+        verdict = "\n".join(textwrap.fill(x, 100, break_on_hyphens=False) for x in lines)
+        return f"{head}\n{body}\n{note}\n\n{verdict}"
 
 
 def _predictions(counted: tuple[Plan, bool, float, float]) -> tuple[float | None, float | None]:
@@ -239,8 +264,20 @@ def _apart(x: float, y: float) -> float:
     return max(x, y) / min(x, y)
 
 
-def _short(place: str) -> str:
-    return place if len(place) <= 40 else f"...{place[-37:]}"
+def _place(line: _Line) -> str:
+    return f"{line[0].co_filename}:{line[1]}"
+
+
+@cache
+def _is_library(file: str) -> bool:
+    """Whether a file is no part of the program that is profiled."""
+    return file.startswith((*_OWN, *_STANDARD)) or _INSTALLED.match(file) is not None
+
+
+def _short(place: str, most: int = 32) -> str:
+    """Return a place without the folder of installed packages, or the current one."""
+    place = _INSTALLED.sub("", place).removeprefix(f"{Path.cwd()}{os.sep}")
+    return place if len(place) <= most else f"...{place[3 - most :]}"
 
 
 def profile(*, measure: bool = False) -> Profile:
