@@ -101,7 +101,7 @@ class CpuBackend:
         if has_own_kernels(*sizes, problem.flops, is_complex=operand.is_complex):
             return True
         if problem.flops <= SMALLEST_PLANNED:
-            is_other = problem.packed or operand.is_complex or problem.symmetric
+            is_other = count > 1 or problem.packed or operand.is_complex or problem.symmetric
             return not is_other and blocking.method(problem, None, None).layout.is_tiny
         if may_be_in_place(problem) and blocking.method(problem, None, None).layout.in_place:
             return True

@@ -37,7 +37,7 @@ class Prefill(Comparison):
             raise ValueError("--prefill takes no --arithmetic; FALCON_ARITHMETIC sets it")
         dtypes = compare.dtypes(options) or ["float32"]
         for dtype in dtypes:
-            if getattr(torch, dtype, None) not in falcon.torch.ops.DTYPES:
+            if getattr(torch, dtype, None) not in falcon.torch.operands.DTYPES:
                 raise ValueError(
                     f"--dtype {dtype!r}: expected bfloat16, float16, float32 or float64"
                 )
