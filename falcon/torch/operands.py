@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -33,10 +34,16 @@ def _keys(x: Tensor) -> int:
     return keys
 
 
-with torch.inference_mode():
-    _PLAIN_KEYS = {_keys(torch.empty(0))}
-with torch.inference_mode(False):
-    _PLAIN_KEYS.add(_keys(torch.empty(0)))
+@cache
+def _plain_keys() -> set[int]:
+    """Return those of operands that nothing but torch's CPU kernels takes."""
+    found = set()
+    for mode in (True, False):
+        with torch.inference_mode(mode):
+            found.add(_keys(torch.empty(0)))
+    return found
+
+
 _PLAIN = (Tensor, torch.nn.Parameter)
 
 
@@ -69,7 +76,7 @@ def is_traced() -> bool:
 def is_seen(*operands: Tensor | None) -> bool:
     """Whether a mode, a transform, a subclass or the profiler is to see the call of an operator."""
     for x in operands:
-        if x is not None and (type(x) not in _PLAIN or _keys(x) not in _PLAIN_KEYS):
+        if x is not None and (type(x) not in _PLAIN or _keys(x) not in _plain_keys()):
             return True
     return (
         torch._C._len_torch_dispatch_stack() > 0
