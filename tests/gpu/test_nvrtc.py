@@ -145,10 +145,7 @@ def test_kernels_that_write_parts(name, architecture):
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_plain_kernels_compile(architecture):
-    """Norms read 16 bytes at a time."""
-    found = accesses(check(PLAIN, architecture))
-    for dtype in CUDA:
-        assert found[sources.norms(dtype).name]["load", 16] > 0
+    check(PLAIN, architecture)
 
 
 @pytest.mark.slow

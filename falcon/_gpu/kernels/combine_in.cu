@@ -18,7 +18,7 @@
 //   width
 //   aligned   in, ld and step_minor allow accesses of WIDTH elements
 //   powers    null, or powers by which rows of A or columns of B are multiplied (powers.cu), and the
-//   first     line of block (0, 0) with which the part begins
+//   first     line of block (0, 0) with which the part begins; if any is not 1, one element at a time
 
 namespace FALCON_SUMS {
 
@@ -33,16 +33,6 @@ struct Source {
 template <int W> struct Whole : Source {
     FALCON_INLINE Vec<S, W> operator()(int i, int j) const {
         return load_vec<S, W>(at + times(i, step_i) + times(j, step_j));
-    }
-};
-
-template <int W> struct Scaled : Source {
-    const Powers powers;
-    const bool of_rows, along; // `along`: all elements of a vector are in one line
-    FALCON_INLINE Vec<S, W> operator()(int i, int j) const {
-        const Vec<S, W> x = load_vec<S, W>(at + times(i, step_i) + times(j, step_j));
-        const double *line = powers.lines(of_rows ? i : j);
-        return along ? (S)fabs(*line) * x : multiplied(x, line);
     }
 };
 
@@ -85,9 +75,7 @@ FALCON_INLINE void combine(unsigned block, const T *__restrict__ in, O *__restri
                            const double *__restrict__ powers, long long first) {
     const int rows = by_columns ? FALCON_Q : FALCON_P, columns = by_columns ? FALCON_P : FALCON_Q;
     const Powers of_lines(powers, first, along_minor ? step_major : step_minor, FALCON_MULTIPLIED);
-    // With more blocks, registers would be spilled: then one element at a time, where a power is not 1.
-    constexpr bool scales_vectors = FALCON_P * FALCON_Q <= 16;
-    aligned = aligned && (scales_vectors || !of_lines.at);
+    aligned = aligned && !of_lines.at;
     const Place place =
         place_of<FALCON_WIDTH>(block, major, minor, step_major, step_minor, width, rows, columns, aligned);
     const long long x = place.x;
@@ -97,20 +85,11 @@ FALCON_INLINE void combine(unsigned block, const T *__restrict__ in, O *__restri
     const Source origin = {in + x * ld, by_columns ? step_minor : up, by_columns ? up : step_minor};
     const long long plane = height * width, row = x * width;
     const long long member = along_minor ? width : plane, longer = along_minor ? row : 0;
-    const bool of_rows = along_minor != by_columns;
     if (place.whole) {
         const long long y = place.y;
-        Target<FALCON_WIDTH> store = {out + row + y, plane, member, longer};
-        if constexpr (scales_vectors) {
-            if (of_lines.at) {
-                Scaled<FALCON_WIDTH> load = {origin, of_lines.from(along_minor ? x : y), of_rows, along_minor != 0};
-                load.at += y;
-                Sums<FALCON_WIDTH>::run(load, store);
-                return;
-            }
-        }
         Whole<FALCON_WIDTH> load = {origin};
         load.at += y;
+        Target<FALCON_WIDTH> store = {out + row + y, plane, member, longer};
         Sums<FALCON_WIDTH>::run(load, store);
         return;
     }
@@ -120,7 +99,7 @@ FALCON_INLINE void combine(unsigned block, const T *__restrict__ in, O *__restri
         if (y >= width)
             return;
         Guarded load = {origin, Edge(major - x, minor - y, step_major, step_minor, by_columns),
-                        of_lines.from(along_minor ? x : y), of_rows};
+                        of_lines.from(along_minor ? x : y), along_minor != by_columns};
         load.at += y;
         Target<1> store = {out + row + y, plane, member, longer};
         Sums<1>::run(load, store);

@@ -40,25 +40,20 @@ template <int W> struct Whole : Result {
     FALCON_INLINE void operator()(int i, int j, const Vec<S, W> &sum) { finish(i, j, sum); }
 };
 
-template <int W> struct Scaled : Result {
-    const Powers major, minor;
-    const bool by_columns;
-    FALCON_INLINE void operator()(int i, int j, const Vec<S, W> &sum) {
-        const double power = major.of(by_columns ? j : i);
-        const Vec<S, W> value = divided(sum, power, minor.lines(by_columns ? i : j), finite);
-        finish(i, j, value);
-    }
-};
-
-struct Guarded : Scaled<1> {
+struct Guarded : Result {
     const Edge edge;
+    const Powers rows, columns;
     FALCON_INLINE void operator()(int i, int j, const Vec<S, 1> &sum) {
         if (!edge.has(i, j))
             return;
-        if (major.at || minor.at)
-            Scaled<1>::operator()(i, j, sum);
-        else
+        if (!rows.at && !columns.at) {
             finish(i, j, sum);
+            return;
+        }
+        const double row = rows.of(i), column = columns.of(j);
+        finite = finite && row >= 0 && column >= 0;
+        // Divided by both at once: one alone could overflow. Lines of zeros get no errors of others.
+        finish(i, j, (row == 0 || column == 0 ? S(0) : S(1) / (S)fabs(row * column)) * sum);
     }
 };
 
@@ -74,6 +69,7 @@ extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
     const int rows = by_columns ? FALCON_Q : FALCON_P, columns = by_columns ? FALCON_P : FALCON_Q;
     const Powers of_major(powers_major, first_major, step_major, FALCON_NOT_ONE);
     const Powers of_minor(powers_minor, first_minor, step_minor, FALCON_NOT_ONE);
+    aligned = aligned && !of_major.at && !of_minor.at;
     const Place place =
         place_of<FALCON_WIDTH>(blockIdx.x, major, minor, step_major, step_minor, width, rows, columns, aligned);
     const long long x = place.x;
@@ -100,16 +96,11 @@ extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
     if (place.whole) {
         const long long y = place.y;
         const Planes<FALCON_WIDTH> load = {h + x * width + y, plane};
-        const auto finish = [&](auto store) {
-            store.out += y;
-            store.c += y;
-            Sums<FALCON_WIDTH>::run(load, store);
-            finite = store.finite;
-        };
-        if (of_major.at || of_minor.at)
-            finish(Scaled<FALCON_WIDTH>{origin, of_major.from(x), of_minor.from(y), by_columns != 0});
-        else
-            finish(Whole<FALCON_WIDTH>{origin});
+        Whole<FALCON_WIDTH> store = {origin};
+        store.out += y;
+        store.c += y;
+        Sums<FALCON_WIDTH>::run(load, store);
+        finite = store.finite;
     } else {
 #pragma unroll 1
         for (int e = 0; e < FALCON_WIDTH; ++e) {
@@ -117,8 +108,9 @@ extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
             if (y >= width)
                 break;
             const Planes<1> load = {h + x * width + y, plane};
-            Guarded store = {{origin, of_major.from(x), of_minor.from(y), by_columns != 0},
-                             Edge(major - x, minor - y, step_major, step_minor, by_columns)};
+            const Powers at_x = of_major.from(x), at_y = of_minor.from(y);
+            Guarded store = {origin, Edge(major - x, minor - y, step_major, step_minor, by_columns),
+                             by_columns ? at_y : at_x, by_columns ? at_x : at_y};
             store.out += y;
             store.c += y;
             Sums<1>::run(load, store);

@@ -259,26 +259,4 @@ struct Powers {
           step(step) {}
     FALCON_INLINE Powers from(long long line) const { return {at ? at + line : at, step}; }
     FALCON_INLINE double of(int block) const { return at ? at[block * step] : 1.0; }
-    FALCON_INLINE const double *lines(int block) const { return at ? at + times(block, step) : at; }
 };
-
-// Elements of W neighbouring lines times their powers, at `line` and behind it.
-template <class S> FALCON_INLINE Vec<S, 1> multiplied(const Vec<S, 1> &x, const double *line) {
-    return {(S)fabs(*line) * x.at};
-}
-template <class S, int W> FALCON_INLINE Vec<S, W> multiplied(const Vec<S, W> &x, const double *line) {
-    return {multiplied(x.lo, line), multiplied(x.hi, line + W / 2)};
-}
-
-// Sums divided by the power of their line along one axis and those of W lines along the other (null:
-// they are 1), by both at once: one alone could overflow. Lines of zeros get no errors of others.
-template <class S> FALCON_INLINE Vec<S, 1> divided(const Vec<S, 1> &x, double power, const double *line, bool &known) {
-    const double other = line ? *line : 1.0;
-    known = known && power >= 0 && other >= 0;
-    return {(power == 0 || other == 0 ? S(0) : S(1) / (S)fabs(power * other)) * x.at};
-}
-template <class S, int W>
-FALCON_INLINE Vec<S, W> divided(const Vec<S, W> &x, double power, const double *line, bool &known) {
-    const Vec<S, W / 2> lo = divided(x.lo, power, line, known);
-    return {lo, divided(x.hi, power, line ? line + W / 2 : line, known)};
-}
