@@ -447,3 +447,15 @@ def test_pruning_loses_nothing(monkeypatch, limit):
     for problem, plan in zip(problems, pruned, strict=True):
         full = choose(problem, asked, [backend], Machine(rates))
         assert plan.method == full.method
+
+
+def test_a_short_batch_of_small_products_is_a_librarys():
+    """A product below the least size runs without a plan; a batch of them would cost a call each."""
+    cpu = CpuBackend()
+    if cpu.why_unavailable() is not None or not cpu.beats_blas(Problem(16, 16, 16, FLOAT)):
+        pytest.skip("no kernels that beat a BLAS")
+    for threads in (1, 2):
+        problem = Problem(16, 16, 16, FLOAT, threads=threads)
+        assert cpu.beats_blas(problem)
+        assert not cpu.beats_blas(problem, 3)
+        assert cpu.beats_blas(problem, 10**6) == (threads > 1)
