@@ -450,7 +450,7 @@ def test_pruning_loses_nothing(monkeypatch, limit):
 
 
 def test_a_short_batch_of_small_products_is_a_librarys():
-    """A product below the least size runs without a plan; a batch of them would cost a call each."""
+    """One runs without a plan; each of a batch would cost a call."""
     cpu = CpuBackend()
     if cpu.why_unavailable() is not None or not cpu.beats_blas(Problem(16, 16, 16, FLOAT)):
         pytest.skip("no kernels that beat a BLAS")
