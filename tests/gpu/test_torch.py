@@ -48,6 +48,9 @@ class Tensor:
     def __dlpack_device__(self):
         return 2, self.array.device.id
 
+    def __dlpack__(self, **_):  # as NumPy asks for it
+        raise BufferError("Unsupported device in DLTensor.")
+
 
 Tensor.__module__ = "torch"
 

@@ -14,6 +14,7 @@ from falcon._core.arrays import has_own_rules, is_dense, to_array, to_target
 from falcon._core.dtypes import DType, find, find_torch, native
 from falcon._core.matrix import Matrix, of_array
 from falcon._core.packed import PackedOperand
+from falcon._gpu.where import is_on_gpu
 
 from ..validate import check_numeric, refuse_packed
 
@@ -165,7 +166,7 @@ class Dlpack(Numpy):
         kind = type(x)
         if not hasattr(kind, "__dlpack__") or isinstance(x, np.ndarray):
             return False
-        return is_dense(x) and not has_own_rules(x)
+        return is_dense(x) and not has_own_rules(x) and not is_on_gpu(x)
 
     def view(self, name: str, x: Any) -> np.ndarray:
         try:
