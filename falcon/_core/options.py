@@ -96,8 +96,8 @@ class Options:
         "FALCON_ARITHMETIC",
         """{"auto", "native", "bf16x6", "bf16x3", "tf32"}
         How float32 is multiplied: by three bfloat16 parts, as accurately, by two (`max_growth` 16),
-        or with 10 bits on a GPU; "auto" is "bf16x6" where that is faster, and "native" on a GPU and
-        for a scheme by name.""",
+        or with 10 bits on a GPU; "auto" is "bf16x6" where that is faster, and "native" for a scheme
+        by name.""",
         partial(checks.check_choice, NAMES),
         taken_by=(*_ALL, TUNES),
     )

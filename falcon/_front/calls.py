@@ -245,19 +245,20 @@ def _run_plan(plan: Plan, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> np.n
 
 def _recall_others(a: Any, b: Any, out: Any, arguments: tuple) -> Any:
     """Recall a call on arrays of other libraries: on NumPy's views of them, or on a GPU."""
+    if type(a) in _libraries:
+        key, addresses, calls = _device_key(a, b, out, arguments)
+        if key is not None:
+            call = look_up(calls, key)
+            if call is None:
+                return None
+            return call.run(addresses, out, b.payload if type(b) is PackedOperand else None)
     adapter, x, y, target = viewed({"a": a, "b": b, "out": out})
-    if adapter is not NUMPY and _ARRAY is type(x) is type(y):
-        result = recall(x, y, target, arguments)
-        if result is None:
-            return None
-        return adapter.wrap(result) if out is None else out
-    if type(a) not in _libraries:
+    if adapter is NUMPY or not _ARRAY is type(x) is type(y):
         return None
-    key, addresses, calls = _device_key(a, b, out, arguments)
-    call = look_up(calls, key)
-    if call is None:
+    result = recall(x, y, target, arguments)
+    if result is None:
         return None
-    return call.run(addresses, out, b.payload if type(b) is PackedOperand else None)
+    return adapter.wrap(result) if out is None else out
 
 
 def _remember_on_device(

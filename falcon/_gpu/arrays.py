@@ -124,7 +124,7 @@ class _Torch(Library):
         return int(x.data_ptr())
 
     def facts(self, x: Any) -> tuple | None:
-        if x.is_neg() or (x.requires_grad and self._torch.is_grad_enabled()):
+        if not x.is_cuda or x.is_neg() or (x.requires_grad and self._torch.is_grad_enabled()):
             return None
         at = self.address(x)
         return at, at % ACCESS_BYTES, x.shape, x.stride(), x.dtype, x.device

@@ -16,9 +16,10 @@ from falcon._core.problem import Problem
 
 from .limits import panels_fit, within_limit
 
-# Flop from which "auto" compares other arithmetic: splits of float32, and float64 for integers,
-# whose products are by then longer than the pass over norms.
-_LEAST_SPLIT, _LEAST_BY_FLOAT = 2e8, 4e6
+# Flop from which "auto" compares other arithmetic: splits of float32, those on a GPU (equal at
+# 2048^3 on an H200, twice as fast from 3072^3 on), and float64 for integers, whose products are by
+# then longer than the pass over norms.
+_LEAST_SPLIT, _LEAST_SPLIT_ON_GPU, _LEAST_BY_FLOAT = 2e8, 1.5e10, 4e6
 # By what predicted times of other arithmetic are multiplied: it must take 5 % less time.
 _PRICE = 1 / 0.95
 
@@ -43,7 +44,7 @@ def ways(problem: Problem, options: Options, backends: Sequence[Backend]) -> lis
     """
     operand = named_row(problem, options)
     found = [Way(x, operand) for x in _able(problem, options, backends, operand)]
-    if options.arithmetic == options.scheme == "auto" and problem.device is None:
+    if options.arithmetic == options.scheme == "auto":
         found += _others(problem, options, backends)
     return found
 
@@ -102,7 +103,8 @@ def _others(problem: Problem, options: Options, backends: Sequence[Backend]) -> 
     """
     row, least = BY_FLOAT.get(problem.operand), _LEAST_BY_FLOAT
     if problem.operand is problem.result is FLOAT32:
-        row, least = BY_ARITHMETIC["bf16x6"], _LEAST_SPLIT
+        row = BY_ARITHMETIC["bf16x6"]
+        least = _LEAST_SPLIT if problem.device is None else _LEAST_SPLIT_ON_GPU
     if row is None or problem.flops < least or (problem.packed and problem.is_exact):
         return
     if not panels_fit(problem, None, options, row):

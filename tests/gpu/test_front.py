@@ -135,7 +135,7 @@ def test_capture(cupy, state, pair):
 
 
 def test_measuring_during_capture_is_an_error_that_says_what_to_do(cupy, state):
-    a, b = (cupy.empty((1024, 1024), np.float32) for _ in range(2))
+    a, b = (cupy.empty((2048, 2048), np.float32) for _ in range(2))
     state.capturing = True
     with pytest.raises(RuntimeError, match="multiply once before the capture"):
         falcon.plan(a, b)

@@ -27,6 +27,8 @@ class Tensor:
     ndim = property(lambda self: len(self.array.shape))
     _host = property(lambda self: self.array._host)
 
+    is_cuda = True
+
     def data_ptr(self):
         return self.array.data.ptr
 
