@@ -41,8 +41,8 @@ _WORKSPACE_SHARE = 4
 
 
 _POLICY = Policy(
-    # Below these sizes no LCMA was faster (H200: float32 at 2048^3 0.98, at 3072^3 1.05), and launches
-    # take the host as long as the product takes the device.
+    # Below these sizes no LCMA was faster (H200: float32 at 2048^3 0.98, at 3072^3 1.05), and the
+    # launches take the host as long as the product takes the device.
     smallest=2048,
     smallest_flops=0.0,
     smallest_block=256,

@@ -156,7 +156,7 @@ def products_of_parts(inner: int, parts: int) -> int:
 def growth_of_sums(inner: int) -> float:
     """Return the RMS error of sums on tensor cores, relative to float32 sums as long.
 
-    Measured on an H100 and an H200, random data: 0.88, 1.40, 1.74, 2.60 for 300, 700, 1024 and 2048;
+    Measured on an H100 and an H200, random data: 0.88, 1.40, 1.74, 2.60 for 300, 700, 1024, 2048;
     longer ones, which are cut: 1.84, 1.30, 0.92 for 4096, 8192, 16384.
     """
     return 2.6 * (min(inner, _LONGEST) / _LONGEST) ** 0.57

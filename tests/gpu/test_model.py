@@ -3,7 +3,6 @@
 import json
 from dataclasses import asdict, replace
 from itertools import combinations, pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
