@@ -130,12 +130,14 @@ def table(x):
     show(rows)
 
 
-def stages(case, options):
+def stages(case, options, uneven=False):
     """Measure a case on random operands, in torch's current stream if there is torch."""
     get_backend(DEVICE)
     with gpu._stream():
         (M, N, K), row = case.shape.sizes().values(), gpu._known(case.dtype)
         a, b = gpu._random(M, K, row, 0), gpu._random(K, N, row, 1)
+        if uneven:
+            gpu._uneven([(a, b)])
         return measure(case, a, b, device.empty((M, N), row.numpy), options)
 
 
@@ -144,13 +146,15 @@ def main(arguments=None):
     parser.add_argument("shapes", nargs="*", help="M,N,K or MxNxK (default: 4096 and 8192)")
     parser.add_argument("--dtype", nargs="+", default=["bfloat16", "float32"])
     parser.add_argument("--scheme", default="auto")
+    parser.add_argument("--uneven", action="store_true", help="halves of operands differ in scale")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE")
     parser.add_argument("--time-budget", type=float, default=1e9, help="stop after so many seconds")
     options = parser.parse_args(arguments)
     path, end = options.output, time.monotonic() + options.time_budget
     found = json.loads(path.read_text(encoding="utf-8")) if path and path.exists() else {}
     status, begun, failed = 0, False, found.setdefault("failed", [])
-    cases = {f"{case.key} {options.scheme}": case
+    uneven = " uneven" * options.uneven
+    cases = {f"{case.key} {options.scheme}{uneven}": case
              for case in (Case("given", Shape(*x), y) for x in shapes_of(options.shapes, SIZES)
                           for y in options.dtype)}  # fmt: skip
     for key in sorted(cases.keys() - found.keys(), key=lambda x: (x in failed, [*cases].index(x))):
@@ -160,7 +164,7 @@ def main(arguments=None):
             return INCOMPLETE
         begun = True
         try:
-            found[key] = stages(case, {"scheme": options.scheme})
+            found[key] = stages(case, {"scheme": options.scheme}, options.uneven)
         except (MemoryError, RuntimeError) as error:  # of the device's memory or a library
             print(f"warning: {key} failed: {error}", file=sys.stderr, flush=True)
             status = INCOMPLETE

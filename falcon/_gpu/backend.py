@@ -25,7 +25,7 @@ from falcon.schemes import Scheme
 
 from . import available, cublas, device, driver, kernels, model, operands, repaired, workspaces
 from .arrays import library_of
-from .geometry import powers_bytes
+from .geometry import Tables
 from .layout import Layout, layout_of
 from .matrix import Memory
 from .packed import Packed, Payload, Sums
@@ -213,7 +213,7 @@ class GpuBackend:
         steps: list[Step] = []
         raise_exponent = operand.parts > 1
         if raise_exponent or (plan.guarded and layout.scheme.n > 1):
-            powers = allocate(powers_bytes(plan.problem.N))
+            powers = allocate(Tables(plan.problem.N, plan.problem.accumulator.itemsize).nbytes)
             lines = [kernels.Lines(b.transposed(), columns, powers.pointer)]
             scratch = memory.pointer, memory.nbytes
             steps += kernels.powers(lines, *scratch, plan.guarded, raise_exponent)

@@ -5,11 +5,15 @@
 
 from __future__ import annotations
 
-from falcon.codegen.cuda_plan import THREADS
+from dataclasses import dataclass
+
+from falcon.codegen.cuda_plan import ACCESS_BYTES, THREADS
 
 # Threads of a warp; of a thread block, of all kernels but the combines, and its warps.
 LANES, BLOCK_THREADS = 32, 256
 WARPS = BLOCK_THREADS // LANES
+# Sizes of blocks, and lines in tables of powers, are multiples of it: 32 bytes, a sector, or more.
+UNIT = 16
 # Size of a region of a block of C, which has a flag and is repaired as a whole.
 REGION_MAJOR, REGION_MINOR = 64, 128
 # Least elements of a line in a part of its norm, most parts, and warps that fill every device.
@@ -53,9 +57,27 @@ def norm_parts(inner: int, groups: int) -> int:
     return max(min(-(-inner // _NORM_RUN), _MOST_NORM_PARTS, -(-_NORM_WARPS // groups)), 1)
 
 
-def powers_bytes(lines: int) -> int:
-    """Bytes of the powers of some lines, and of what stands before them."""
-    return 8 * (1 + lines)
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The tables of powers of some lines, as powers.cu describes them."""
+
+    lines: int
+    itemsize: int  # of a power
+
+    @property
+    def sums(self) -> int:
+        """Where, in bytes, sums of squares may lie: behind the tables."""
+        return ACCESS_BYTES + round_up(self.lines, UNIT) * (2 * self.itemsize + ACCESS_BYTES)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the state, the tables and one sum of squares per line."""
+        return self.sums + 8 * self.lines
+
+    def factors(self, line: int, repeated: bool) -> int:
+        """Return the entry of a line's power, or of the repeated one; `line`: its reciprocal's."""
+        units = round_up(self.lines, UNIT)
+        return 2 * units + line * ACCESS_BYTES // self.itemsize if repeated else units + line
 
 
 def regions(height: int, width: int) -> int:

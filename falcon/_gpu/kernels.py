@@ -20,7 +20,7 @@ from falcon.codegen.cuda_plan import ACCESS_BYTES
 from falcon.schemes import Scheme
 
 from . import device, geometry, sources
-from .geometry import round_up
+from .geometry import Tables, round_up
 from .layout import Span
 from .packed import Sums
 from .steps import Launch
@@ -92,7 +92,9 @@ def combine(
         grids.append(0 if x is None else grid[0])
         flags = part.matrix.by_columns, part.sums.along, part.allows(fit.width)
         arguments += [part.pointer, part.sums.pointer, part.matrix.ld, *part.sizes]
-        arguments += [*map(np.int32, flags), part.powers, part.start[at]]
+        tables = Tables(part.matrix.shape[at], written.accumulator.itemsize)
+        line = tables.factors(part.start[at], part.sums.along)
+        arguments += [*map(np.int32, flags), part.powers, line]
     return Launch("combine", kernel, (sum(grids), 1, 1), threads, (grids[0], *arguments))
 
 
@@ -146,7 +148,7 @@ class Lines:
 
     source: Matrix
     block: int  # rows of a block
-    powers: int  # address of the result, `geometry.powers_bytes`: see Powers in common.cuh
+    powers: int  # address of the result, `geometry.Tables`: see powers.cu
 
 
 def powers(
@@ -164,6 +166,7 @@ def powers(
     """
     first = pair[0].source
     dtype, vector = first.dtype, ACCESS_BYTES // first.itemsize
+    sums_bytes = dtype.accumulator.itemsize
     of_norms: list[list[Any]] = []
     of_powers: list[list[Any]] = []
     grids = []
@@ -174,7 +177,7 @@ def powers(
         parts = min(geometry.norm_parts(inner, groups), room // (8 * lines))
         sums, used = scratch, round_up(8 * lines * parts, ACCESS_BYTES)
         if parts < 2:
-            parts, sums, used = 1, x.powers + 8, 0
+            parts, sums, used = 1, x.powers + Tables(lines, sums_bytes).sums, 0
         scratch, room = scratch + used, room - used
         unit = matrix.strides[1 if along else 0] == 1
         begins = matrix.pointer, matrix.ld * matrix.itemsize
@@ -189,10 +192,10 @@ def powers(
     kernel, _ = _function(sources.norms, dtype)
     block = geometry.LANES, geometry.WARPS, 1
     measure = Launch("norms", kernel, (norms, 1, 1), block, arguments)
-    most = _LARGEST_EXPONENT[dtype.accumulator.itemsize]
+    most = _LARGEST_EXPONENT[sums_bytes]
     how = (np.int32(number) for number in (most, equilibrate, raise_exponent))
     arguments = (*how, grids[0][1], *of_powers[0], *of_powers[-1])
-    kernel, _ = _function(sources.powers)
+    kernel, _ = _function(sources.powers, dtype.accumulator)
     block = geometry.BLOCK_THREADS, 1, 1
     return [measure, Launch("norms", kernel, (threads, 1, 1), block, arguments)]
 

@@ -29,9 +29,8 @@ from falcon._core.problem import Problem
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme, classical
 
-from .geometry import Sizes, flag_bytes, powers_bytes, round_up
+from .geometry import UNIT, Sizes, Tables, flag_bytes, round_up
 
-_UNIT = 16
 _ALIGNMENT = 256
 # With smaller chunks, products would be far slower than the measured rate.
 _LEAST_CHUNK = 256
@@ -125,7 +124,7 @@ def layout_of(
 def block_sizes(M: int, N: int, K: int, scheme: Scheme) -> Sizes:
     """Return the rows, columns and inner length of a block: ceilings, in whole sectors."""
     return tuple(  # type: ignore[return-value]
-        max(round_up(-(-size // parts), _UNIT), _UNIT)
+        max(round_up(-(-size // parts), UNIT), UNIT)
         for size, parts in ((M, scheme.m), (N, scheme.n), (K, scheme.k))
     )
 
@@ -148,13 +147,14 @@ def sums(chunk: Sizes, problem: Problem, scheme: Scheme, operand: DType) -> tupl
     """Return the bytes of the other buffers for chunks of that size, from `Buffers.at` on."""
     rows, columns, inner = chunk
     held, packed = scheme.rank * operand.panel_bytes, problem.packed
+    item = problem.accumulator.itemsize
     sizes = (
         held * rows * inner,
         0 if packed else held * inner * columns,
-        products(scheme).planes * rows * columns * problem.accumulator.itemsize,
+        products(scheme).planes * rows * columns * item,
         flag_bytes(rows, columns),
-        powers_bytes(problem.M),
-        0 if packed else powers_bytes(problem.N),
+        Tables(problem.M, item).nbytes,
+        0 if packed else Tables(problem.N, item).nbytes,
     )
     return tuple(map(_aligned, sizes))
 
@@ -178,9 +178,9 @@ def chunk_within(
         return sum(sums((rows, columns, inner), problem, scheme, operand)) <= room
 
     def halved(size: int) -> int:
-        return round_up(-(-size // 2), _UNIT)
+        return round_up(-(-size // 2), UNIT)
 
-    for least in (_LEAST_CHUNK, _UNIT):
+    for least in (_LEAST_CHUNK, UNIT):
         while not fits():
             held = (rows + columns) * inner * operand.panel_bytes
             shrink_inner = not problem.packed and inner >= 2 * least

@@ -27,6 +27,7 @@ _SHARED = {
     "ACCESS_BYTES": ACCESS_BYTES,
     "REGION_MAJOR": geometry.REGION_MAJOR,
     "REGION_MINOR": geometry.REGION_MINOR,
+    "UNIT": geometry.UNIT,
     "SCALED_FROM": SCALED_FROM,
     "OCTAVE_BITS": PARTS_OF_OCTAVE.bit_length() - 1,
 }
@@ -84,9 +85,9 @@ def norms(dtype: DType) -> Unit:
     return _plain("norms", dtype, dtype.accumulator, dtype.accumulator)
 
 
-def powers() -> Unit:
-    """Find powers of two that even out the norms of lines that a scheme adds up."""
-    return Unit("falcon_powers", _template("powers"))
+def powers(sums: DType) -> Unit:
+    """Find powers of two, written as `sums`, that even out norms of lines that are added up."""
+    return _plain("powers", sums, sums, sums)
 
 
 def empty() -> Unit:

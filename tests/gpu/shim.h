@@ -8,6 +8,7 @@
 #define FALCON_HOST 1
 #define FALCON_INLINE inline
 #define __global__
+#define __device__
 #define __launch_bounds__(...)
 
 struct Index3 {

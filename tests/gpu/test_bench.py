@@ -142,6 +142,8 @@ def test_the_study_goes_on(gpu_stages, cupy, capsys, tmp_path, monkeypatch):
     del found["given 16x16x16 float32 auto"]
     assert [x["scheme"] for x in found.values()] == ["strassen"] * 2  # "auto" takes none there
     assert capsys.readouterr().out.count("combine  ") == 3
+    assert gpu_stages.main([*asked, "--uneven"]) == 0
+    assert "given 32x32x32 float32 auto uneven" in json.loads(path.read_text())
     with pytest.raises(ValueError, match="--dtype 'int32'; expected one of float32"):
         gpu_stages.main(["32,32,32", "--dtype", "int32"])
 

@@ -31,7 +31,7 @@ PLAIN = [
     make(dtype, out) for make in (sources.repair, sources.copy) for dtype in CUDA for out in CUDA
 ]
 PLAIN += [sources.norms(dtype) for dtype in CUDA]
-PLAIN += [sources.powers()]
+PLAIN += [sources.powers(dtype) for dtype in (FLOAT32, FLOAT64)]
 
 
 def checked(result):
@@ -78,8 +78,9 @@ def accesses(code):
 
 
 def check_combines(name, dtypes, architecture):
-    """Also: vectors are read and written by one instruction each."""
-    kernels = typed_kernels_of(falcon.schemes.get(name), dtypes)
+    """Also: vectors, of powers too, are read and written by one instruction each."""
+    scheme = falcon.schemes.get(name)
+    kernels = typed_kernels_of(scheme, dtypes)
     moved = {}
     for unit, read, written in kernels:
         moved[unit.name] = max(
@@ -92,6 +93,11 @@ def check_combines(name, dtypes, architecture):
         for x in unit.fits:
             wanted["load", x.width * read.itemsize] += x.program.n_inputs
             wanted["store", x.width * written.itemsize] += x.program.n_outputs
+        # Combine A and B keep the powers of a line of blocks, Combine H reads them for each block.
+        factors = (scheme.m, scheme.n) if len(unit.fits) > 1 else (scheme.m * scheme.n,)
+        for x, blocks in zip(unit.fits, factors, strict=True):
+            nbytes = x.width * read.accumulator.itemsize
+            wanted["load", min(nbytes, 16)] += -(-nbytes // 16) * blocks
         assert counts >= wanted, (unit.name, counts)
 
 

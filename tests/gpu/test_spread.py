@@ -9,6 +9,7 @@ import falcon
 from falcon._core.scaling import Lines
 from falcon._gpu import kernels, repaired
 from falcon._gpu.arrays import library_of
+from falcon._gpu.geometry import UNIT, Tables
 from falcon._gpu.steps import run
 
 from .support import DTYPES, kind, on_device
@@ -31,6 +32,18 @@ def operands(dtype, uneven=None):
     if uneven == "not finite":
         b[4, 4] = np.inf
     return a.astype(kind(dtype)), b.astype(kind(dtype))
+
+
+def tables_of(cupy, found, lines, itemsize=8):
+    """Powers of lines (0: of zeros, -1: unknown); the tables beside their reciprocals agree."""
+    tables = cupy.asnumpy(found)[2:].view(f"f{itemsize}")
+    units, repeated = -(-lines // UNIT) * UNIT, 16 // itemsize
+    reciprocals, factors = tables[:lines], tables[units : units + lines]
+    with np.errstate(divide="ignore"):
+        np.testing.assert_array_equal(factors, np.where(reciprocals > 0, 1 / reciprocals, 1))
+    wide = tables[2 * units :][: repeated * lines].reshape(lines, repeated)
+    np.testing.assert_array_equal(wide, np.tile(factors[:, None], repeated))
+    return np.where(reciprocals > 0, factors, reciprocals)
 
 
 def guarded(a, b, scheme, check="finite", adds=False):
@@ -71,6 +84,63 @@ def test_uneven_operands_are_scaled(cupy, dtype, uneven, orders):
     if uneven == "zeros":
         assert (found[69] == -1).all()
     assert repaired.was_repaired(plan.problem) == (uneven == "not finite")
+
+
+def powers_of_two(dtype, M, K, N):
+    """Signs times powers of two, one for each row of A and column of B; a line of zeros in both.
+
+    Once their powers are undone, all sums are exact: the product is, in every type.
+    """
+    most = {"float64": 20, "float16": 4}.get(dtype, 6)
+    random = np.random.default_rng(M)
+    a, b = (np.where(random.random(shape) < 0.5, -1.0, 1.0) for shape in ((M, K), (K, N)))
+    a *= np.exp2(random.integers(-most, most + 1, (M, 1)))
+    b *= np.exp2(random.integers(-most, most + 1, (1, N)))
+    a[M // 2 + 1], b[:, 9] = 0, 0
+    return a, b
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("orders", ["CCC", "FFF", "CFC", "FCF"])
+@pytest.mark.parametrize("scheme", ["strassen", "2x3x3:15", "2x4x2:14"])
+def test_every_line_takes_its_own_power(cupy, dtype, orders, scheme):
+    """Exactly, by vectors and by elements, in blocks that vectors fill and that end before them."""
+    for M, K, N in ((64, 144, 528), (61, 131, 289)):
+        a, b = powers_of_two(dtype, M, K, N)
+        for gap in (0, 8, 1):  # the last one: no access of more than an element is aligned
+            pairs = zip((a, b, np.zeros((M, N))), orders, strict=True)
+            left, right, out = (on_device(cupy, x, dtype, order, gap) for x, order in pairs)
+            plan = guarded(left, right, scheme, check="none")
+            matrices = [library_of(x).matrix(x) for x in (left, right, out)]
+            plan.backend.execute(plan, *matrices[:2], None, matrices[2], alpha=2.0)
+            np.testing.assert_array_equal(cupy.asnumpy(out).astype(float), 2 * (a @ b))
+        if dtype != "float16":  # sums of unscaled lines are rounded
+            found = cupy.asnumpy(replace(plan, guarded=False)(left, right)).astype(float)
+            assert (found != a @ b).any()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("packed", [False, True])
+def test_every_line_of_a_chunk_takes_its_own_power(cupy, dtype, packed):
+    M, K, N = 61, 131, 289
+    a, b = powers_of_two(dtype, M, K, N)
+    left, right = (on_device(cupy, x, dtype) for x in (a, b))
+    scheme = "strassen@strassen"
+    limit = falcon.plan(left, right, scheme=scheme).workspace // 3
+    with falcon.config(check="none", workspace_limit=limit):
+        plan = replace(falcon.plan(left, right, scheme=scheme), guarded=True)
+    layout = plan.method.layout
+    assert layout.chunk[0] < layout.block[0] or layout.chunk[1] < layout.block[1]
+    if packed:
+        payload = plan.backend.pack(library_of(right).matrix(right), plan)
+        made = falcon.pack(right, scheme=scheme)
+        made = replace(made, payload=payload, column_norms=plan.backend.column_norms(None, plan))
+        layout = falcon.plan(left, made, workspace_limit=limit).method.layout
+        assert layout.chunk[0] < layout.block[0] or layout.chunk[1] < layout.block[1]
+        found = falcon.gemm(left, made, workspace_limit=limit)
+    else:
+        found = plan(left, right)
+    np.testing.assert_array_equal(cupy.asnumpy(found).astype(float), a @ b)
 
 
 @pytest.mark.parametrize("limit", [None, 160000])
@@ -166,11 +236,12 @@ def test_powers_are_the_hosts(cupy, order, parts, room):
     x = np.exp(3 * random.standard_normal((M, 1))) * operands("float64")[0]
     x[7] = x[M - 1] = 0
     on_gpu, block = on_device(cupy, x, "float64", order), -(-M // parts)
-    memory, scale = cupy.empty((64 * M,), np.float64), cupy.empty((1 + M,), np.float64)
+    memory = cupy.empty((64 * M,), np.float64)
+    scale = cupy.empty((Tables(M, 8).nbytes // 8,), np.float64)
     matrix, at = library_of(on_gpu).matrix(on_gpu), int(scale.data.ptr)
     run(*kernels.powers([kernels.Lines(matrix, block, at)], int(memory.data.ptr), room))
     assert cupy.asnumpy(scale)[:1].view(np.uint32)[0] == 2
-    squares, powers = (x * x).sum(1), cupy.asnumpy(scale)[1:]
+    squares, powers = (x * x).sum(1), tables_of(cupy, scale, M)
     expected = Lines(squares, parts, M, block).powers
     np.testing.assert_array_equal(powers == 0, expected == 0)
     for place in range(block):
@@ -195,10 +266,11 @@ def test_norms_that_are_hard_to_measure(cupy, dtype):
     x[3] *= large
     x[4, 3] = np.nan
     on_gpu = on_device(cupy, x, dtype)
-    scale = cupy.empty((1 + M,), np.float64)
+    itemsize = 4 if dtype == "float32" else 8
+    scale = cupy.empty((Tables(M, itemsize).nbytes // 8,), np.float64)
     lines = kernels.Lines(library_of(on_gpu).matrix(on_gpu), M // 2, int(scale.data.ptr))
     run(*kernels.powers([lines], 0, 0))
-    found = cupy.asnumpy(scale)[1:].reshape(2, -1)[:, :6]
+    found = tables_of(cupy, scale, M, itemsize).reshape(2, -1)[:, :6]
     assert (found[:, 4] == -1).all()
     assert (found[:, [0, 5]] == 1).all()
     # Even groups are as they were; 2^100 between two lines is too much for float32.

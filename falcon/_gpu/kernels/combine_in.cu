@@ -18,7 +18,8 @@
 //   width
 //   aligned   in, ld and step_minor allow accesses of WIDTH elements
 //   powers    null, or powers by which rows of A or columns of B are multiplied (powers.cu), and the
-//   first     line of block (0, 0) with which the part begins; if any is not 1, one element at a time
+//   first     entry of its tables for the first line of the part in block (0, 0): of repeated powers if
+//             a line is along the minor axis, which a vector of elements is multiplied by too
 
 namespace FALCON_SUMS {
 
@@ -28,23 +29,24 @@ typedef FALCON_O O;
 struct Source {
     const T *at;
     long long step_i, step_j;
+    Powers<S> powers;
+    int apart;
 };
 
 template <int W> struct Whole : Source {
     FALCON_INLINE Vec<S, W> operator()(int i, int j) const {
-        return load_vec<S, W>(at + times(i, step_i) + times(j, step_j));
+        const Vec<S, W> x = load_vec<S, W>(at + times(i, step_i) + times(j, step_j));
+        return multiplied(x, powers.of(FALCON_LINE), apart);
     }
 };
 
 struct Guarded : Source {
     const Edge edge;
-    const Powers powers;
-    const bool of_rows;
     FALCON_INLINE Vec<S, 1> operator()(int i, int j) const {
         if (!edge.has(i, j))
             return {S(0)};
         const S value = (S)widen(at[i * step_i + j * step_j]);
-        return {powers.at ? (S)fabs(powers.of(of_rows ? i : j)) * value : value};
+        return {*powers.of(FALCON_LINE) * value};
     }
 };
 
@@ -72,23 +74,26 @@ template <int W> struct Target {
 FALCON_INLINE void combine(unsigned block, const T *__restrict__ in, O *__restrict__ out, long long ld, long long major,
                            long long minor, long long step_major, long long step_minor, long long height,
                            long long width, int by_columns, int along_minor, int aligned,
-                           const double *__restrict__ powers, long long first) {
+                           const unsigned *__restrict__ powers, long long first) {
     const int rows = by_columns ? FALCON_Q : FALCON_P, columns = by_columns ? FALCON_P : FALCON_Q;
-    const Powers of_lines(powers, first, along_minor ? step_major : step_minor, FALCON_MULTIPLIED);
-    aligned = aligned && !of_lines.at;
+    constexpr int repeated = FALCON_ACCESS_BYTES / sizeof(S);
     const Place place =
         place_of<FALCON_WIDTH>(block, major, minor, step_major, step_minor, width, rows, columns, aligned);
     const long long x = place.x;
     if (x >= height)
         return;
     const long long up = step_major * ld;
-    const Source origin = {in + x * ld, by_columns ? step_minor : up, by_columns ? up : step_minor};
+    Powers<S> of_lines(powers, first, along_minor ? repeated * step_major : step_minor, FALCON_MULTIPLIED);
+    of_lines.advance(along_minor ? repeated * x : 0);
+    const Source origin = {in + x * ld, by_columns ? step_minor : up, by_columns ? up : step_minor, of_lines,
+                           along_minor ? 0 : repeated};
     const long long plane = height * width, row = x * width;
     const long long member = along_minor ? width : plane, longer = along_minor ? row : 0;
     if (place.whole) {
         const long long y = place.y;
         Whole<FALCON_WIDTH> load = {origin};
         load.at += y;
+        load.powers.advance(along_minor ? 0 : y);
         Target<FALCON_WIDTH> store = {out + row + y, plane, member, longer};
         Sums<FALCON_WIDTH>::run(load, store);
         return;
@@ -98,9 +103,9 @@ FALCON_INLINE void combine(unsigned block, const T *__restrict__ in, O *__restri
         const long long y = place.y + e * place.step;
         if (y >= width)
             return;
-        Guarded load = {origin, Edge(major - x, minor - y, step_major, step_minor, by_columns),
-                        of_lines.from(along_minor ? x : y), along_minor != by_columns};
+        Guarded load = {origin, Edge(major - x, minor - y, step_major, step_minor, by_columns)};
         load.at += y;
+        load.powers.advance(along_minor ? 0 : y);
         Target<1> store = {out + row + y, plane, member, longer};
         Sums<1>::run(load, store);
     }

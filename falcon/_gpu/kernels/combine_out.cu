@@ -8,7 +8,7 @@
 //             that is not finite, then the same of every region
 //   aligned   out, c, their leading dimensions and step_minor allow accesses of WIDTH elements
 //   powers_*  null, or the powers by which lines of A and B that are C's lines along this axis were
-//   first_*   multiplied, and the first of them, as in combine_in.cu: sums are divided by them
+//   first_*   multiplied, and the entry of the first: sums are multiplied by their reciprocals
 
 namespace FALCON_SUMS {
 
@@ -25,11 +25,25 @@ struct Result {
     const T *c;
     long long out_i, out_j, c_i, c_j;
     S alpha, beta;
+    Powers<S> major, minor;
+    int by_columns;
     bool finite;
 
+    FALCON_INLINE void at(long long y) {
+        out += y;
+        c += y;
+        minor.advance(y);
+    }
     template <int W> FALCON_INLINE void finish(int i, int j, const Vec<S, W> &sum) {
         finite = finite && is_finite(sum);
         Vec<S, W> value = alpha * sum;
+        if (major.step || minor.step) {
+            const S line = *major.of(by_columns ? j : i);
+            const Vec<S, W> lines = load_vec<S, W>(minor.of(by_columns ? i : j));
+            finite = finite && line >= S(0) && is_known(lines);
+            // By both at once: one alone could leave a subnormal number.
+            value = alpha * (absolute(line * lines) * sum);
+        }
         if (beta != S(0))
             value = value + beta * load_vec<S, W>(c + times(i, c_i) + times(j, c_j));
         store_vec<S, W>(out + times(i, out_i) + times(j, out_j), value);
@@ -42,18 +56,9 @@ template <int W> struct Whole : Result {
 
 struct Guarded : Result {
     const Edge edge;
-    const Powers rows, columns;
     FALCON_INLINE void operator()(int i, int j, const Vec<S, 1> &sum) {
-        if (!edge.has(i, j))
-            return;
-        if (!rows.at && !columns.at) {
+        if (edge.has(i, j))
             finish(i, j, sum);
-            return;
-        }
-        const double row = rows.of(i), column = columns.of(j);
-        finite = finite && row >= 0 && column >= 0;
-        // Divided by both at once: one alone could overflow. Lines of zeros get no errors of others.
-        finish(i, j, (row == 0 || column == 0 ? S(0) : S(1) / (S)fabs(row * column)) * sum);
     }
 };
 
@@ -63,19 +68,18 @@ extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
     FALCON_NAME(const FALCON_S *__restrict__ h, FALCON_T *out, const FALCON_T *c, long long ld, long long ld_c,
                 long long major, long long minor, long long step_major, long long step_minor, long long height,
                 long long width, FALCON_S alpha, FALCON_S beta, unsigned *flags, int by_columns, int aligned,
-                const double *__restrict__ powers_major, long long first_major, const double *__restrict__ powers_minor,
-                long long first_minor) {
+                const unsigned *__restrict__ powers_major, long long first_major,
+                const unsigned *__restrict__ powers_minor, long long first_minor) {
     using namespace FALCON_SUMS;
     const int rows = by_columns ? FALCON_Q : FALCON_P, columns = by_columns ? FALCON_P : FALCON_Q;
-    const Powers of_major(powers_major, first_major, step_major, FALCON_NOT_ONE);
-    const Powers of_minor(powers_minor, first_minor, step_minor, FALCON_NOT_ONE);
-    aligned = aligned && !of_major.at && !of_minor.at;
     const Place place =
         place_of<FALCON_WIDTH>(blockIdx.x, major, minor, step_major, step_minor, width, rows, columns, aligned);
     const long long x = place.x;
     if (x >= height)
         return;
     const long long up = step_major * ld, up_c = step_major * ld_c;
+    Powers<S> of_major(powers_major, first_major, step_major, FALCON_NOT_ONE);
+    of_major.advance(x);
     const Result origin = {out + x * ld,
                            c + x * ld_c,
                            by_columns ? step_minor : up,
@@ -84,6 +88,9 @@ extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
                            by_columns ? up_c : step_minor,
                            alpha,
                            beta,
+                           of_major,
+                           {powers_minor, first_minor, step_minor, FALCON_NOT_ONE},
+                           by_columns,
                            true};
     const long long plane = height * width;
     unsigned *flag = flags;
@@ -97,8 +104,7 @@ extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
         const long long y = place.y;
         const Planes<FALCON_WIDTH> load = {h + x * width + y, plane};
         Whole<FALCON_WIDTH> store = {origin};
-        store.out += y;
-        store.c += y;
+        store.at(y);
         Sums<FALCON_WIDTH>::run(load, store);
         finite = store.finite;
     } else {
@@ -108,11 +114,8 @@ extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
             if (y >= width)
                 break;
             const Planes<1> load = {h + x * width + y, plane};
-            const Powers at_x = of_major.from(x), at_y = of_minor.from(y);
-            Guarded store = {origin, Edge(major - x, minor - y, step_major, step_minor, by_columns),
-                             by_columns ? at_y : at_x, by_columns ? at_x : at_y};
-            store.out += y;
-            store.c += y;
+            Guarded store = {origin, Edge(major - x, minor - y, step_major, step_minor, by_columns)};
+            store.at(y);
             Sums<1>::run(load, store);
             finite = finite && store.finite;
         }

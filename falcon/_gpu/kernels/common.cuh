@@ -76,8 +76,18 @@ template <class S> FALCON_INLINE Vec<S, 1> operator-(const Vec<S, 1> &x) {
 template <class S> FALCON_INLINE Vec<S, 1> operator*(S scale, const Vec<S, 1> &x) {
     return {scale * x.at};
 }
+template <class S> FALCON_INLINE Vec<S, 1> operator*(const Vec<S, 1> &x, const Vec<S, 1> &y) {
+    return {x.at * y.at};
+}
+template <class S> FALCON_INLINE Vec<S, 1> absolute(const Vec<S, 1> &x) {
+    return {(S)fabs(x.at)};
+}
 template <class S> FALCON_INLINE bool is_finite(const Vec<S, 1> &x) {
     return x.at - x.at == S(0);
+}
+// Of reciprocals of powers: see powers.cu.
+template <class S> FALCON_INLINE bool is_known(const Vec<S, 1> &x) {
+    return x.at >= S(0);
 }
 
 template <class S, int W> FALCON_INLINE Vec<S, W> operator+(const Vec<S, W> &x, const Vec<S, W> &y) {
@@ -92,8 +102,17 @@ template <class S, int W> FALCON_INLINE Vec<S, W> operator-(const Vec<S, W> &x) 
 template <class S, int W> FALCON_INLINE Vec<S, W> operator*(S scale, const Vec<S, W> &x) {
     return {scale * x.lo, scale * x.hi};
 }
+template <class S, int W> FALCON_INLINE Vec<S, W> operator*(const Vec<S, W> &x, const Vec<S, W> &y) {
+    return {x.lo * y.lo, x.hi * y.hi};
+}
+template <class S, int W> FALCON_INLINE Vec<S, W> absolute(const Vec<S, W> &x) {
+    return {absolute(x.lo), absolute(x.hi)};
+}
 template <class S, int W> FALCON_INLINE bool is_finite(const Vec<S, W> &x) {
     return is_finite(x.lo) && is_finite(x.hi);
+}
+template <class S, int W> FALCON_INLINE bool is_known(const Vec<S, W> &x) {
+    return is_known(x.lo) && is_known(x.hi);
 }
 
 template <class S> FALCON_INLINE void add_squares(Vec<S, 1> &sums, const Vec<S, 1> &x) {
@@ -247,16 +266,41 @@ struct Edge {
 // The state before the powers: all are 1 (zero), some are not, some are larger than 1.
 #define FALCON_NOT_ONE 1u
 #define FALCON_MULTIPLIED 2u
+// Where tables of powers begin, behind the state: see powers.cu.
+#define FALCON_TABLES (FALCON_ACCESS_BYTES / sizeof(unsigned))
 
-// The powers of the lines at one place of all blocks, `step` lines apart: 0 for a line of zeros, -1
-// if they are unknown (such lines are multiplied by 1, and repaired); null: all are 1.
-struct Powers {
-    const double *at;
-    long long step;
-    FALCON_INLINE Powers(const double *at, long long step) : at(at), step(step) {}
-    FALCON_INLINE Powers(const double *powers, long long first, long long step, unsigned least)
-        : at(powers && *reinterpret_cast<const unsigned *>(powers) >= least ? powers + 1 + first : nullptr),
-          step(step) {}
-    FALCON_INLINE Powers from(long long line) const { return {at ? at + line : at, step}; }
-    FALCON_INLINE double of(int block) const { return at ? at[block * step] : 1.0; }
+// What all lines read where all powers are 1.
+template <class S> __device__ alignas(FALCON_ACCESS_BYTES) const S ones[] = {1, 1, 1, 1, 1, 1, 1, 1};
+
+// Entries of a table from `first` on, of lines at one place of all blocks, which are `step` apart.
+template <class S> struct Powers {
+    const S *at;
+    long long step; // zero for ones
+    FALCON_INLINE Powers(const unsigned *powers, long long first, long long step, unsigned least)
+        : at(ones<S>), step(0) {
+        if (powers && *powers >= least) {
+            at = reinterpret_cast<const S *>(powers + FALCON_TABLES) + first;
+            this->step = step;
+        }
+    }
+    FALCON_INLINE void advance(long long entries) { at += step ? entries : 0; }
+    // As `times`, but for each use anew: Combine H would else read all of them before its branches, and
+    // keep them in registers.
+    FALCON_INLINE const S *of(int block) const {
+#ifndef FALCON_HOST
+        long long entries;
+        asm volatile("mul.lo.s64 %0, %1, %2;" : "=l"(entries) : "l"(step), "l"((long long)block));
+        return at + entries;
+#else
+        return at + block * step;
+#endif
+    }
 };
+
+// Times W powers; of more than 16 bytes, each 16 bytes are `apart` from the others.
+template <class S, int W> FALCON_INLINE Vec<S, W> multiplied(const Vec<S, W> &x, const S *power, int apart) {
+    if constexpr (W * sizeof(S) > FALCON_ACCESS_BYTES)
+        return {multiplied(x.lo, power, apart), multiplied(x.hi, power + apart, apart)};
+    else
+        return load_vec<S, W>(power) * x;
+}

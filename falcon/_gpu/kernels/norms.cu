@@ -16,8 +16,8 @@
 extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
     FALCON_NAME(long long inner, long long first, const FALCON_A *__restrict__ x_0, long long line_stride_0,
                 long long inner_stride_0, long long lines_0, double *sums_0, int parts_0, int along_0, int aligned_0,
-                double *powers_0, const FALCON_A *__restrict__ x_1, long long line_stride_1, long long inner_stride_1,
-                long long lines_1, double *sums_1, int parts_1, int along_1, int aligned_1, double *powers_1) {
+                unsigned *powers_0, const FALCON_A *__restrict__ x_1, long long line_stride_1, long long inner_stride_1,
+                long long lines_1, double *sums_1, int parts_1, int along_1, int aligned_1, unsigned *powers_1) {
     constexpr int W = FALCON_ACCESS_BYTES / sizeof(FALCON_A);
     const bool second = blockIdx.x >= first;
     const FALCON_A *__restrict__ x = second ? x_1 : x_0;

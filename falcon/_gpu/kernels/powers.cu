@@ -3,7 +3,7 @@
 // all blocks. As falcon/_core/scaling.py does on the host, but each group for itself, and its largest
 // power is 1.
 //
-//   sums      parts x lines, of norms.cu; with one part, they may be the memory of the powers
+//   sums      parts x lines, of norms.cu; the squared norms are left in the first part
 //   block     lines of a block
 //   most      the largest exponent; a group that needs a larger one is unknown
 //   equilibrate
@@ -11,7 +11,9 @@
 //   raise_exponent
 //             whether groups of small numbers are multiplied as far as `most` allows, because parts of
 //             them (bfloat16) would be subnormal
-//   powers    a state, zero at first, and the powers: see Powers in common.cuh
+//   powers    a state, zero at first, and at FALCON_TABLES three tables: reciprocals of powers, of whole
+//             units of lines (0 for a line of zeros, -1 if the power is unknown: such lines are multiplied
+//             by 1, and repaired); powers, as many; and powers, each of them repeated over 16 bytes
 //   first     thread blocks of the first matrix
 
 #define FALCON_OCTAVE (1 << FALCON_OCTAVE_BITS)
@@ -20,25 +22,25 @@
 #define FALCON_SMALL 0x1p-64
 
 extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
-    falcon_powers(int most, int equilibrate, int raise_exponent, long long first, const double *sums_0, int parts_0,
-                  long long lines_0, long long block_0, double *powers_0, const double *sums_1, int parts_1,
-                  long long lines_1, long long block_1, double *powers_1) {
+    FALCON_NAME(int most, int equilibrate, int raise_exponent, long long first, double *sums_0, int parts_0,
+                long long lines_0, long long block_0, unsigned *powers_0, double *sums_1, int parts_1,
+                long long lines_1, long long block_1, unsigned *powers_1) {
     const bool second = blockIdx.x >= first;
-    const double *sums = second ? sums_1 : sums_0;
+    double *squares = second ? sums_1 : sums_0;
     const int parts = second ? parts_1 : parts_0;
     const long long lines = second ? lines_1 : lines_0, block = second ? block_1 : block_0;
-    double *powers = second ? powers_1 : powers_0;
+    unsigned *powers = second ? powers_1 : powers_0;
     const long long place = (long long)(blockIdx.x - (second ? first : 0)) * blockDim.x + threadIdx.x;
     if (place >= block || place >= lines)
         return;
-    double *power = powers + 1, total = 0, least = 0, largest = 0;
+    double total = 0, least = 0, largest = 0;
     int count = 0, present = 0;
     bool known = true;
     for (long long line = place; line < lines; line += block, ++count) {
         double square = 0;
         for (int part = 0; part < parts; ++part)
-            square += sums[part * lines + line];
-        power[line] = square;
+            square += squares[part * lines + line];
+        squares[line] = square;
         if (square == 0)
             continue;
         known = known && square >= 0x1p-800 && square <= 0x1p1000; // false for a NaN too
@@ -47,7 +49,7 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
         largest = largest > square ? largest : square;
         ++present;
     }
-    const auto level = [power](long long line) { return (int)rint(log2(power[line]) * (FALCON_OCTAVE / 2)); };
+    const auto level = [squares](long long line) { return (int)rint(log2(squares[line]) * (FALCON_OCTAVE / 2)); };
     bool scaled = known && equilibrate && total > FALCON_SCALED_FROM * present * least;
     int base = 0, top = -0x7fffffff, bottom = 0x7fffffff;
     const auto octave = [&](long long line) { return (level(line) - base) >> FALCON_OCTAVE_BITS; };
@@ -57,16 +59,16 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
         for (long long from = place; from < lines; from += block) {
             int widest = 0;
             for (long long line = place; line < lines; line += block) {
-                const int apart = power[line] == 0 ? 0 : (level(line) - level(from)) & (FALCON_OCTAVE - 1);
+                const int apart = squares[line] == 0 ? 0 : (level(line) - level(from)) & (FALCON_OCTAVE - 1);
                 widest = widest < apart ? apart : widest;
             }
-            if (power[from] != 0 && widest < narrowest) {
+            if (squares[from] != 0 && widest < narrowest) {
                 narrowest = widest;
                 base = level(from) & (FALCON_OCTAVE - 1);
             }
         }
         for (long long line = place; line < lines; line += block) {
-            if (power[line] == 0)
+            if (squares[line] == 0)
                 continue;
             const int own = octave(line);
             top = own > top ? own : top;
@@ -75,21 +77,27 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
         known = top - bottom <= most;
         double after = 0, least_after = 0x1p1023;
         for (long long line = place; known && line < lines; line += block)
-            if (power[line] != 0) {
-                const double square = ldexp(power[line], 2 * (top - octave(line)));
+            if (squares[line] != 0) {
+                const double square = ldexp(squares[line], 2 * (top - octave(line)));
                 after += square;
                 least_after = square < least_after ? square : least_after;
             }
         scaled = known && after / least_after < total / least;
     }
     const int up = raise_exponent && present && largest < FALCON_SMALL ? most - (scaled ? top - bottom : 0) : 0;
+    constexpr int repeated = FALCON_ACCESS_BYTES / sizeof(FALCON_S);
+    const long long units = (lines + FALCON_UNIT - 1) / FALCON_UNIT * FALCON_UNIT;
+    FALCON_S *table = reinterpret_cast<FALCON_S *>(powers + FALCON_TABLES);
     for (long long line = place; line < lines; line += block) {
-        const double square = power[line];
-        const int exponent = up + (scaled && square != 0 ? top - octave(line) : 0);
-        power[line] = !known ? -1.0 : square == 0 ? 0.0 : ldexp(1.0, exponent);
+        const int exponent = !known ? 0 : up + (scaled && squares[line] != 0 ? top - octave(line) : 0);
+        const FALCON_S reciprocal = FALCON_S(ldexp(1.0, -exponent)), factor = FALCON_S(ldexp(1.0, exponent));
+        table[line] = !known ? FALCON_S(-1) : squares[line] == 0 ? FALCON_S(0) : reciprocal;
+        table[units + line] = factor;
+        for (int e = 0; e < repeated; ++e)
+            table[2 * units + repeated * line + e] = factor;
     }
     if (scaled || up || !known || present < count)
-        atomicMax(reinterpret_cast<unsigned *>(powers), scaled || up ? FALCON_MULTIPLIED : FALCON_NOT_ONE);
+        atomicMax(powers, scaled || up ? FALCON_MULTIPLIED : FALCON_NOT_ONE);
 }
 
 #undef FALCON_OCTAVE
