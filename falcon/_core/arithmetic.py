@@ -5,10 +5,14 @@ parts' places add up to at most two, six of the nine, hold more than a float32; 
 them exactly, sixteen times as fast as float32 ones, and add them in float32. Two parts and three
 products hold 16 bits.
 
+Two float16 numbers hold 22 bits of a number in their range, into which powers of two bring rows of
+A and columns of B: their three products, on GPUs, err as little as float32 arithmetic.
+
 Integers of 64 bits may be multiplied as float64, exactly, while no sum exceeds 53 bits.
 
 Source: G. Henry, P. Tang, A. Heinecke, "Leveraging the bfloat16 artificial intelligence datatype
-for higher-precision computations", 2019, arXiv:1904.06376.
+for higher-precision computations", 2019, arXiv:1904.06376; H. Ootomo, R. Yokota, "Recovering single
+precision accuracy from Tensor Cores", 2022, arXiv:2203.03341.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ class Arithmetic:
     # the product of the elements. Three parts are cut off after 8 bits, so that each is less than
     # 2^-7 of the one before: 2^-20 + 2^-28. Two are rounded: 3 times 2^-18.
     left_out: float
+    part: str = "bfloat16"  # name of the type of the parts
 
     @property
     def products(self) -> tuple[tuple[int, int], ...]:
@@ -48,9 +53,13 @@ class Arithmetic:
 
 
 SPLIT = Arithmetic("bf16x6", 3, 0.5, 17.0), Arithmetic("bf16x3", 2, 16.0, 200.0)
+# On GPUs. Products of the second parts are left out, 2^-22 of the elements', and what two parts do
+# not hold of each, which is at most 2^-34 of its line's norm if that is larger.
+BY_FLOAT16 = Arithmetic("fp16x3", 2, 1.0, 16.0, "float16")
 # Operands rounded to the 11 bits of TF32, on GPUs.
 TF32 = Arithmetic("tf32", 1, 1.0, 0.0)
 # int64 as float64; no value of the option: data decide, and results do not depend on it.
 INT64_BY_FLOAT64 = Arithmetic("float64", 1, 1.0, 0.0)
-# Values of the option; "tf32" does nothing in host memory.
-NAMES = ("auto", "native", TF32.name, *(x.name for x in SPLIT))
+# Values of the option; those on GPUs only do nothing in host memory.
+ON_GPUS = BY_FLOAT16, TF32
+NAMES = ("auto", "native", *(x.name for x in (*SPLIT, *ON_GPUS)))

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .arithmetic import INT64_BY_FLOAT64, SPLIT, TF32, Arithmetic
+from .arithmetic import BY_FLOAT16, INT64_BY_FLOAT64, SPLIT, TF32, Arithmetic
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,7 +106,9 @@ class DType:
     @property
     def multiplied(self) -> DType:
         """The type of these numbers, of A's elements."""
-        return BFLOAT16 if self.parts > 1 else self.left
+        if self.arithmetic is None or self.parts == 1:
+            return self.left
+        return _KNOWN[self.arithmetic.part]
 
     @property
     def panel_bytes(self) -> int:
@@ -231,7 +233,10 @@ TABLE = (
 PAIRS = (_pair(UINT8, INT8), _pair(INT8, UINT8))
 # float32 by other arithmetic: by parts, and rounded.
 BY_ARITHMETIC = {x.name: _float32_by(x, engine=f"f32{x.name.removeprefix('bf16')}") for x in SPLIT}
-BY_TF32 = _float32_by(TF32, 2.0**-11, cublas_sums="CUBLAS_COMPUTE_32F_FAST_TF32")
+BY_ARITHMETIC_ON_GPUS = BY_ARITHMETIC | {
+    TF32.name: _float32_by(TF32, 2.0**-11, cublas_sums="CUBLAS_COMPUTE_32F_FAST_TF32"),
+    BY_FLOAT16.name: _float32_by(BY_FLOAT16),
+}
 # Integers of 64 bits by kernels for float64, where all sums are integers of 53 bits.
 BY_FLOAT = {row: _by_float(row) for row in (INT64, UINT64)}
 # Types that falcon's own kernels multiply in host memory, and those multiplied on GPUs.
@@ -294,7 +299,7 @@ def both(left: DType, right: DType) -> DType | None:
 
 
 def _loaded(name: str) -> DType:
-    rows = *PAIRS, *BY_ARITHMETIC.values(), BY_TF32, *BY_FLOAT.values()
+    rows = *PAIRS, *BY_ARITHMETIC_ON_GPUS.values(), *BY_FLOAT.values()
     return next((row for row in rows if row.name == name), None) or of(name)
 
 

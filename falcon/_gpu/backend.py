@@ -14,7 +14,7 @@ from math import hypot
 from typing import Any
 
 from falcon._core.bound import growth_of_rounded_sums
-from falcon._core.dtypes import BY_ARITHMETIC, CUDA, DType
+from falcon._core.dtypes import BY_ARITHMETIC_ON_GPUS, CUDA, DType
 from falcon._core.matrix import Matrix
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Method, Plan
@@ -211,12 +211,12 @@ class GpuBackend:
         memory = allocate(layout.scheme.rank * columns * inner * operand.panel_bytes)
         powers = Memory(0, 0, None)
         steps: list[Step] = []
-        raise_exponent = operand.parts > 1
-        if raise_exponent or (plan.guarded and layout.scheme.n > 1):
+        by_parts = operand.parts > 1
+        if by_parts or (plan.guarded and layout.scheme.n > 1):
             powers = allocate(Tables(plan.problem.N, plan.problem.accumulator.itemsize).nbytes)
             lines = [kernels.Lines(b.transposed(), columns, powers.pointer)]
             scratch = memory.pointer, memory.nbytes
-            steps += kernels.powers(lines, *scratch, plan.guarded, raise_exponent)
+            steps += kernels.powers(lines, *scratch, plan.guarded, by_parts)
         sums = Sums(memory.pointer, columns, inner, b.by_columns, True, operand)
         spans = (0, inner), (0, columns)
         part = kernels.Part(b, (inner, columns), *spans, sums, powers.pointer)
@@ -229,7 +229,7 @@ class GpuBackend:
 
     def packed_method(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Method:
         """Return how to multiply by a packed operand; the workspace may exceed `limit`."""
-        operand = BY_ARITHMETIC.get(packed.arithmetic)
+        operand = BY_ARITHMETIC_ON_GPUS.get(packed.arithmetic)
         within = _method(problem, packed.scheme, limit, operand)
         return within or _without_limit(problem, packed.scheme, operand)
 

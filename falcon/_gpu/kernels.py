@@ -28,6 +28,10 @@ from .steps import Launch
 # Of the powers by which lines are multiplied, by bytes of an accumulator: the product of a row's
 # and a column's is a normal number.
 _LARGEST_EXPONENT = {4: 60, 8: LARGEST_EXPONENT}
+# The norms of lines that are multiplied by parts are at most 2^10, the largest of a group at least
+# half of it: sums of up to 64 of their numbers are finite in float16, and what is lost of small ones
+# is 2^-34 of the norm.
+_EXPONENT = 10
 
 
 @cache
@@ -156,13 +160,13 @@ def powers(
     scratch: int,
     room: int,
     equilibrate: bool = True,
-    raise_exponent: bool = False,
+    by_parts: bool = False,
 ) -> list[Launch]:
     """Find powers of two for the lines of one or two matrices of as many columns.
 
     `scratch`, `room`: address of memory for partial sums of squares, and its bytes.
     `equilibrate`: even out the norms of rows that are added up.
-    `raise_exponent`: multiply rows so small that bfloat16 parts of them would be lost.
+    `by_parts`: bring the norms of all lines into the range of float16.
     """
     first = pair[0].source
     dtype, vector = first.dtype, ACCESS_BYTES // first.itemsize
@@ -193,7 +197,7 @@ def powers(
     block = geometry.LANES, geometry.WARPS, 1
     measure = Launch("norms", kernel, (norms, 1, 1), block, arguments)
     most = _LARGEST_EXPONENT[sums_bytes]
-    how = (np.int32(number) for number in (most, equilibrate, raise_exponent))
+    how = (np.int32(number) for number in (most, equilibrate, by_parts and _EXPONENT))
     arguments = (*how, grids[0][1], *of_powers[0], *of_powers[-1])
     kernel, _ = _function(sources.powers, dtype.accumulator)
     block = geometry.BLOCK_THREADS, 1, 1

@@ -10,7 +10,14 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from falcon._core.backend import Backend
-from falcon._core.dtypes import BY_ARITHMETIC, BY_FLOAT, BY_TF32, FLOAT32, DType
+from falcon._core.arithmetic import BY_FLOAT16, ON_GPUS
+from falcon._core.dtypes import (
+    BY_ARITHMETIC,
+    BY_ARITHMETIC_ON_GPUS,
+    BY_FLOAT,
+    FLOAT32,
+    DType,
+)
 from falcon._core.options import Options, settings
 from falcon._core.problem import Problem
 
@@ -54,8 +61,9 @@ def named_row(problem: Problem, options: Options) -> DType | None:
 
     A setting is for the products that it fits; a keyword raises for others.
     """
-    if options.arithmetic == "tf32" and problem.device is not None:
-        return BY_TF32 if problem.operand is FLOAT32 else None
+    if options.arithmetic in (x.name for x in ON_GPUS):
+        on_gpu = problem.device is not None and problem.operand is FLOAT32
+        return BY_ARITHMETIC_ON_GPUS[options.arithmetic] if on_gpu else None
     row = BY_ARITHMETIC.get(options.arithmetic)
     if row is None:
         return None
@@ -103,8 +111,9 @@ def _others(problem: Problem, options: Options, backends: Sequence[Backend]) -> 
     """
     row, least = BY_FLOAT.get(problem.operand), _LEAST_BY_FLOAT
     if problem.operand is problem.result is FLOAT32:
-        row = BY_ARITHMETIC["bf16x6"]
-        least = _LEAST_SPLIT if problem.device is None else _LEAST_SPLIT_ON_GPU
+        row, least = BY_ARITHMETIC["bf16x6"], _LEAST_SPLIT
+        if problem.device is not None:
+            row, least = BY_ARITHMETIC_ON_GPUS[BY_FLOAT16.name], _LEAST_SPLIT_ON_GPU
     if row is None or problem.flops < least or (problem.packed and problem.is_exact):
         return
     if not panels_fit(problem, None, options, row):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from falcon._core.dtypes import BY_TF32, CUDA
+from falcon._core.dtypes import BY_ARITHMETIC_ON_GPUS, CUDA
 
 from . import fake_cupy
 from .support import CUPYS
@@ -101,7 +101,7 @@ def test_cublas_constants():
     (library,) = (folder / "cuda" / "libs").glob("cublas*.so")
     text = library.read_bytes()
     constants = (
-        *{row.cublas_sums for row in (BY_TF32, *CUDA) if row.cublas_sums},
+        *{row.cublas_sums for row in (*BY_ARITHMETIC_ON_GPUS.values(), *CUDA) if row.cublas_sums},
         *("CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION", "CUBLAS_GEMM_DEFAULT"),
     )
     for constant in constants:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.dtypes import BY_ARITHMETIC
+from falcon._core.dtypes import BY_ARITHMETIC_ON_GPUS
 from falcon._front import calls
 from falcon._gpu import repaired
 from falcon._gpu.arrays import library_of
@@ -14,7 +14,7 @@ from reference.split import split_product
 
 from .support import on_device, whole
 
-KINDS = ["bf16x6", "bf16x3"]
+KINDS = ["fp16x3", "bf16x6", "bf16x3"]
 
 
 def by(arithmetic, **options):
@@ -38,7 +38,7 @@ def test_as_accurate_as_predicted(cupy, arithmetic, scheme):
     left, right = (on_device(cupy, x, "float32") for x in (a, b))
     given = by(arithmetic, scheme=scheme)
     plan = falcon.plan(left, right, **given)
-    assert plan.operand is BY_ARITHMETIC[arithmetic]
+    assert plan.operand is BY_ARITHMETIC_ON_GPUS[arithmetic]
     assert plan.label == f"{arithmetic} {scheme}"
     c = cupy.asnumpy(falcon.gemm(left, right, **given))
     classical = error(cupy.asnumpy(falcon.gemm(left, right, scheme="classical")), a, b)
@@ -69,7 +69,7 @@ def test_sums_of_tensor_cores_err_as_planned(cupy, state, arithmetic, K, scheme)
 @pytest.mark.parametrize("arithmetic", KINDS)
 def test_products_of_one_magnitude_are_one_product(cupy, state, arithmetic):
     """The parts lie along the inner dimension; the smallest products are the first."""
-    parts = BY_ARITHMETIC[arithmetic].parts
+    parts = BY_ARITHMETIC_ON_GPUS[arithmetic].parts
     a, b = (on_device(cupy, whole((64, 64), x), "float32") for x in (1, 2))
     for scheme, batch, inner in (("classical", 1, 64), ("strassen", 7, 32)):
         state.products.clear()

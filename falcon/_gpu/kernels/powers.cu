@@ -8,21 +8,17 @@
 //   most      the largest exponent; a group that needs a larger one is unknown
 //   equilibrate
 //             whether the norms of a group are evened out
-//   raise_exponent
-//             whether groups of small numbers are multiplied as far as `most` allows, because parts of
-//             them (bfloat16) would be subnormal
+//   fit       so that parts of them are in the range of their type, groups are multiplied until their
+//             largest norm is between 2^(fit - 1) and 2^fit; 0: they are not
 //   powers    a state, zero at first, and at FALCON_TABLES three tables: reciprocals of powers, of whole
 //             units of lines (0 for a line of zeros, -1 if the power is unknown: such lines are multiplied
 //             by 1, and repaired); powers, as many; and powers, each of them repeated over 16 bytes
 //   first     thread blocks of the first matrix
 
 #define FALCON_OCTAVE (1 << FALCON_OCTAVE_BITS)
-// The squared norm of a line below which exponents are raised: parts of numbers near it are far from
-// subnormal.
-#define FALCON_SMALL 0x1p-64
 
 extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
-    FALCON_NAME(int most, int equilibrate, int raise_exponent, long long first, double *sums_0, int parts_0,
+    FALCON_NAME(int most, int equilibrate, int fit, long long first, double *sums_0, int parts_0,
                 long long lines_0, long long block_0, unsigned *powers_0, double *sums_1, int parts_1,
                 long long lines_1, long long block_1, unsigned *powers_1) {
     const bool second = blockIdx.x >= first;
@@ -75,16 +71,22 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
             bottom = own < bottom ? own : bottom;
         }
         known = top - bottom <= most;
-        double after = 0, least_after = 0x1p1023;
+        double after = 0, least_after = 0x1p1023, largest_after = 0;
         for (long long line = place; known && line < lines; line += block)
             if (squares[line] != 0) {
                 const double square = ldexp(squares[line], 2 * (top - octave(line)));
                 after += square;
                 least_after = square < least_after ? square : least_after;
+                largest_after = square > largest_after ? square : largest_after;
             }
         scaled = known && after / least_after < total / least;
+        largest = scaled ? largest_after : largest;
     }
-    const int up = raise_exponent && present && largest < FALCON_SMALL ? most - (scaled ? top - bottom : 0) : 0;
+    int up = 0;
+    if (fit && known && present) {
+        up = fit - ((ilogb(largest) + 2) >> 1);
+        known = up >= -most && up + (scaled ? top - bottom : 0) <= most;
+    }
     constexpr int repeated = FALCON_ACCESS_BYTES / sizeof(FALCON_S);
     const long long units = (lines + FALCON_UNIT - 1) / FALCON_UNIT * FALCON_UNIT;
     FALCON_S *table = reinterpret_cast<FALCON_S *>(powers + FALCON_TABLES);
@@ -101,4 +103,3 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
 }
 
 #undef FALCON_OCTAVE
-#undef FALCON_SMALL
