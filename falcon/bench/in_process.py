@@ -75,7 +75,7 @@ class BesideNumpy(Comparison):
         return sides
 
     def _described(self, library: str, row: DType) -> dict[str, Any]:
-        """Return what a library tells of itself; of falcon with the threads that it is asked for."""
+        """Return what a library tells of itself, of falcon with the threads that are asked for."""
         asked = {"threads": self.threads} if library == "falcon" else {}
         return LIBRARIES[library].describe(row) | asked
 

@@ -24,7 +24,7 @@ def small(monkeypatch):
     """Only NumPy as a peer."""
     for module in (peers, suite):
         monkeypatch.setattr(module, "TABLE", (peers.TABLE[0],))
-    monkeypatch.setattr(suite, "peak_entry", lambda threads: dict(PEAK))
+    monkeypatch.setattr(suite, "peak_entry", lambda threads, dtypes: dict(PEAK))
     monkeypatch.setattr("time.sleep", lambda seconds: None)
 
 
@@ -153,7 +153,7 @@ def test_refused(capsys, arguments, message, tmp_path):
 
 def test_the_peak(capsys, monkeypatch):
     found = [Peak("float32", "avx2", 2, 123.45)]
-    monkeypatch.setattr("falcon._cpu.peak.measure", lambda threads: found)
+    monkeypatch.setattr("falcon._cpu.peak.measure", lambda threads, dtypes: found)
     _, out, _ = run(capsys, "bench", "--peak", "--threads", "2")
     assert out.splitlines()[1].split() == ["avx2", "float32", "2", "123.5"]
     found.clear()
