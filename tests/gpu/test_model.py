@@ -185,3 +185,9 @@ def test_the_table_of_expected_times(monkeypatch):
         assert f"| {' | '.join([*rows[0][:2], *(x[-1] for x in rows)])} |" in page
     ratios = {tuple(x.split(" | ")[:3]): float(x.split(" | ")[-1][:-2]) for x in lines[2:]}
     assert ratios["| float32", "16384", "strassen@strassen"] == pytest.approx(1.27, abs=0.03)
+
+
+def test_rates_in_words():
+    """Those of an H100, and of faster ones: all of them are measured."""
+    told = "multiply 690754.8 GFLOP/s, in batches 2250000.0 GFLOP/s, combine 2499.2 GB/s"
+    assert str(replace(RATES, multiply=690.7548e12, batched=2.25e15, bandwidth=2.49924e12)) == told
