@@ -13,10 +13,9 @@ from functools import partial
 from importlib.util import find_spec
 
 import numpy as np
-from common import awake, operands, running, seconds, shapes_of, show
+from common import awake, operands, running, same_threads, seconds, shapes_of, show
 
 import falcon
-from falcon._core.options import thread_count
 from falcon._core.timing import Side, interleave
 
 SHAPES = ("334,1436,230", "512,512,512", "1024,1024,1024", "2048,2048,2048", "5000,512,5000")
@@ -72,13 +71,13 @@ def base(name):
     return NUMPY if name.startswith("NumPy") else BUSY_ONE if name == BUSY else TIGHT
 
 
-def table(shape, dtype, found):
+def table(shape, dtype, found, threads):
     """Print a row per condition: speed, speed-up over the tight loop and over one thread.
 
     The latter is that of the slowest twentieth of the calls. With one CPU busy, the base is one
     thread with that CPU busy, instead of the tight loop.
     """
-    title = f"{' x '.join(map(str, shape))} {dtype}, {thread_count()} threads"
+    title = f"{' x '.join(map(str, shape))} {dtype}, {threads} threads"
     rows = [(title, "GFLOP/s", "vs tight loop", "threads=1 / slowest 5 %")]
     for name, record in found.items():
         times = sorted(record.seconds)
@@ -98,9 +97,10 @@ def main():
     parser.add_argument("--dtype", nargs="+", default=["float32", "float64"])
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
+    threads = same_threads()
     for dtype in options.dtype:
         for shape in shapes_of(options.shapes, SHAPES):
-            table(shape, dtype, measure(shape, dtype, options.rounds))
+            table(shape, dtype, measure(shape, dtype, options.rounds), threads)
 
 
 if __name__ == "__main__":

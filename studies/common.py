@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 
@@ -29,6 +30,21 @@ def operands(shape, dtype="float32"):
     M, N, K = shape
     dtype = np.dtype(dtype)
     return *random(Shape(M, N, K), dtype, M + N + K), np.empty((M, N), dtype)
+
+
+def same_threads():
+    """Let NumPy's BLAS, and torch where it is installed, use falcon's threads; return how many."""
+    from falcon._core.options import thread_count
+    from falcon._numpy.threads import numpy_blas
+
+    threads, blas = thread_count(), numpy_blas()
+    if blas is not None:
+        blas.set(threads)
+    if find_spec("torch"):
+        import torch
+
+        torch.set_num_threads(threads)
+    return threads
 
 
 def seconds(call, before=None, rest=0.0, count=15):

@@ -67,7 +67,7 @@ def torchs(dtype, a, b, threads):
     if dtype.is_exact and dtype.name != "int8":
         return []
     x, y = (torch.from_numpy(z.astype(np.float32) if dtype.module != "numpy" else z)
-            .to(getattr(torch, str(dtype.torch))) for z in (a, b))  # fmt: skip
+            .to(getattr(torch, dtype.name)) for z in (a, b))  # fmt: skip
     multiply = torch._int_mm if dtype.is_exact else torch.mm
     if seconds(lambda: multiply(x[:256], y), count=1) * len(a) / 256 > MOST_SECONDS:
         return []

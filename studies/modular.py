@@ -17,7 +17,7 @@ from functools import partial
 from importlib.metadata import version
 
 import numpy as np
-from common import PAUSE, seconds, show
+from common import PAUSE, same_threads, seconds, show
 
 import falcon
 from falcon._core.options import thread_count
@@ -130,9 +130,10 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     measure, size = WHAT[options.what]
+    threads = same_threads()
     measure(options.moduli or MODULI, options.size or size, options.rounds)
     packages = [f"{x} {version(x)}" for x in ("numpy", "python-flint", "galois")]
-    print(f"\n{thread_count()} threads; {', '.join(packages)}; {INTERVAL}")
+    print(f"\n{threads} threads; {', '.join(packages)}; {INTERVAL}")
 
 
 if __name__ == "__main__":

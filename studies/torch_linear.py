@@ -10,9 +10,8 @@ from __future__ import annotations
 import argparse
 from functools import partial
 
-from common import show
+from common import same_threads, show
 
-from falcon._core.options import thread_count
 from falcon._core.timing import Side, interleave
 
 
@@ -27,7 +26,7 @@ def main():
 
     import falcon.torch
 
-    torch.set_num_threads(thread_count())
+    same_threads()
     N, K = (int(x) for x in options.shape.split(","))
     rows = [("dtype", "tokens", "torch, ms", "over linear's", "over converted's", "errors", "")]
     for dtype in options.dtype.split(","):

@@ -96,3 +96,17 @@ def test_it_says_what_it_measures(name):
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     assert f"studies/{name}.py" in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_libraries_have_falcons_threads():
+    """Those of FALCON_NUM_THREADS, which NumPy's BLAS does not read."""
+    code = """
+from common import same_threads
+from falcon._numpy.threads import numpy_blas
+print(same_threads(), numpy_blas().get())
+"""
+    paths = os.pathsep.join(map(str, (ROOT, ROOT / "studies")))
+    how = {**os.environ, "PYTHONPATH": paths, "FALCON_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", code], env=how, capture_output=True, text=True,
+                          check=True)  # fmt: skip
+    assert done.stdout.split() == ["1", "1"]

@@ -17,7 +17,7 @@ import numpy as np
 from .method import Method
 from .model import seconds
 from .problem import Problem
-from .rates import Rates
+from .rates import UNMEASURED, Rates
 from .timing import timed
 
 # The rates that are fitted; at a speed of _FAST nothing takes time.
@@ -113,6 +113,6 @@ def fastest(call: Callable[[], Any], repeats: int) -> float:
     return min(timed(call) for _ in range(repeats))
 
 
-def rate(cost: float, most: float = 1e15) -> float:
-    """Turn seconds per unit into units per second; `most` if the cost is too small to measure."""
-    return 1 / cost if cost > 1 / most else most
+def rate(cost: float) -> float:
+    """Turn seconds per unit into units per second; `UNMEASURED` if they are too few to measure."""
+    return 1 / cost if cost > 1 / UNMEASURED else UNMEASURED

@@ -10,6 +10,9 @@ from dataclasses import dataclass, replace
 from sys import float_info
 from typing import Any
 
+# Stands for a rate that is too large to measure: more than 100,000 cores could reach.
+UNMEASURED = 1e15
+
 
 def positive(name: str, *values: Any) -> None:
     """Raise TypeError or ValueError unless all values are finite numbers above 0."""
@@ -29,7 +32,7 @@ def not_negative(name: str, *values: Any) -> None:
 
 def giga(rate: float) -> str:
     """Format a rate in units of 10^9, or as "beyond measure" if it was too large to measure."""
-    return f"{rate / 1e9:.2f}" if rate < 1e13 else "beyond measure"
+    return f"{rate / 1e9:.2f}" if rate < UNMEASURED else "beyond measure"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,11 @@ class Rates:
         """
         return replace(
             self,
-            multiply=self.multiply * cores,
-            add=self.add * cores,
-            bandwidth=self.bandwidth * memory,
+            multiply=_times(self.multiply, cores),
+            add=_times(self.add, cores),
+            bandwidth=_times(self.bandwidth, memory),
         )
+
+
+def _times(rate: float, factor: float) -> float:
+    return rate if rate >= UNMEASURED else rate * factor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from falcon._core.dtypes import ENGINE
@@ -19,10 +20,12 @@ class Peak:
     gflops: float
 
 
-def measure(threads: int, seconds: float = _SECONDS) -> list[Peak]:
+def measure(
+    threads: int, dtypes: Collection[str] | None = None, seconds: float = _SECONDS
+) -> list[Peak]:
     """Measure every type on the instruction sets that have a kernel for it here, best first.
 
-    `seconds`: time per figure; the best burst of a few ms counts.
+    `dtypes`: only these types. `seconds`: time per figure; the best burst of a few ms counts.
     Returns list of Peak: empty where falcon's compiled extension is missing.
     """
     try:
@@ -34,5 +37,6 @@ def measure(threads: int, seconds: float = _SECONDS) -> list[Peak]:
         Peak(kernels[engine].name, isa, threads, _core.peak(engine, threads, isa, seconds) / 1e9)
         for isa in _core.supported_isas()
         for engine in kernels
-        if _core.kernel_info(engine, isa)["isa"] == isa
+        if (dtypes is None or kernels[engine].name in dtypes)
+        and _core.kernel_info(engine, isa)["isa"] == isa
     ]

@@ -6,7 +6,7 @@ import os
 import platform
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -113,11 +113,11 @@ def hardware() -> dict[str, Any]:
     return {**about, "numpy_blas": blas_name(), "numpy_held": held()}
 
 
-def kernel_peaks(threads: int) -> list[Any]:
+def kernel_peaks(threads: int, dtypes: Collection[str] | None = None) -> list[Any]:
     """Measure the micro-kernels alone: see `falcon._cpu.peak`."""
     from falcon._cpu import peak
 
-    return peak.measure(threads)
+    return peak.measure(threads, dtypes)
 
 
 def warn_of_web_framework(package: Path = _PACKAGE) -> None:

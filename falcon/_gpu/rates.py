@@ -10,7 +10,7 @@ import numpy as np
 
 from falcon._core.dtypes import FLOAT32, DType
 from falcon._core.matrix import Matrix, dense
-from falcon._core.rates import giga, positive
+from falcon._core.rates import positive
 from falcon.schemes import get
 
 from . import cublas, device, kernels
@@ -56,8 +56,8 @@ class DeviceRates:
 
     def __str__(self) -> str:
         return (
-            f"multiply {self.multiply / 1e9:.1f} GFLOP/s, in batches {giga(self.batched)} GFLOP/s, "
-            f"combine {giga(self.bandwidth)} GB/s"
+            f"multiply {self.multiply / 1e9:.1f} GFLOP/s, in batches "
+            f"{self.batched / 1e9:.1f} GFLOP/s, combine {self.bandwidth / 1e9:.1f} GB/s"
         )
 
 

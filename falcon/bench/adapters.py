@@ -22,6 +22,7 @@ from falcon._core import dtypes
 from falcon._core.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT8, DType, of
 from falcon._core.options import thread_count
 from falcon._front.info import blas_name
+from falcon._numpy.threads import numpy_blas
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,14 +156,13 @@ def _tensors(*arrays: np.ndarray) -> list[Any]:
 # --- what they tell of themselves ----------------------------------------------------------------
 
 
-def _described(library: str, version: str, kernel: str, threads: int = 0) -> dict[str, Any]:
-    return {"library": library, "version": version, "kernel": kernel,
-            "threads": threads or thread_count()}  # fmt: skip
+def _described(library: str, version: str, kernel: str, threads: int | None) -> dict[str, Any]:
+    return {"library": library, "version": version, "kernel": kernel, "threads": threads}
 
 
 def _describe_falcon(dtype: DType) -> dict[str, Any]:
     kernel = _falcon_kernels().get(f"{dtype.engine} kernel", "NumPy's BLAS")
-    return _described("falcon", falcon.__version__, kernel)
+    return _described("falcon", falcon.__version__, kernel, thread_count())
 
 
 @cache
@@ -171,13 +171,18 @@ def _falcon_kernels() -> dict[str, str]:
     return config["cpu kernels"]
 
 
-def _describe_numpy(_dtype: DType) -> dict[str, Any]:
-    blas, _, kernel = blas_name().partition(", ")
-    return _described("NumPy", f"{np.__version__} ({blas})", kernel.removesuffix(" kernels"))
+def _describe_numpy(dtype: DType) -> dict[str, Any]:
+    name, _, kernel = blas_name().partition(", ")
+    version = f"{np.__version__} ({name})"
+    if not dtype.has_blas:
+        return _described("NumPy", version, "NumPy's loops", 1)
+    blas = numpy_blas()
+    threads = None if blas is None else blas.get()
+    return _described("NumPy", version, kernel.removesuffix(" kernels"), threads)
 
 
 def _describe_mkl(_dtype: DType) -> dict[str, Any]:
-    return _described("oneMKL", version_of("mkl"), _mkl_kernels())
+    return _described("oneMKL", version_of("mkl"), _mkl_kernels(), thread_count())
 
 
 def _describe_torch(library: str, _dtype: DType) -> dict[str, Any]:

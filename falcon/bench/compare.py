@@ -78,8 +78,11 @@ class Comparison:
                 "cases": [x.key for x in self.cases], "settings": str(self.settings)}  # fmt: skip
 
     @contextmanager
-    def session(self, document: dict[str, Any], say: Say) -> Iterator[None]:
-        """Add a session to a record file; what it needs is there within the block."""
+    def session(self, document: dict[str, Any], say: Say, seconds: float) -> Iterator[None]:
+        """Add a session to a record file; what it needs is there within the block.
+
+        `seconds`: about how long all of it may take.
+        """
         document["sessions"].append(records.session())
         yield
 

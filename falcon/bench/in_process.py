@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 import falcon
-from falcon._core.dtypes import of
+from falcon._core.dtypes import DType, of
+from falcon._numpy.threads import limited
 
 from . import compare
 from .adapters import LIBRARIES
@@ -39,10 +40,13 @@ class BesideNumpy(Comparison):
 
     @contextmanager
     def sides(self, case: Case, say: Say) -> Iterator[Prepared]:
-        """Yield sides that share operands, each with an output of its own."""
-        if self.settings["modulus"] is not None:
-            yield Prepared(self._modulo(case.shape, self.settings["modulus"]))
-            return
+        """Yield sides that share operands, each with an output of its own, and as many threads."""
+        p = self.settings["modulus"]
+        with limited(self.threads):  # NumPy's BLAS, which --threads does not reach otherwise
+            yield Prepared(self._plain(case) if p is None else self._modulo(case.shape, p))
+
+    def _plain(self, case: Case) -> list[Side]:
+        """Return the sides of a product of floats, or of integers that wrap."""
         shape, row = case.shape, of(case.dtype)
         a, b = operands(shape, row.numpy, seed=shape.M + shape.N + shape.K)
         sample = Sample(a, b)
@@ -51,8 +55,7 @@ class BesideNumpy(Comparison):
             out = np.empty((*a.shape[:-1], shape.N), row.numpy)
 
             def about(_: float) -> dict[str, Any]:
-                described = LIBRARIES[library].describe(row) | {"threads": self.threads}
-                return {**described, **fields, "error": sample.error(out)}
+                return {**self._described(library, row), **fields, "error": sample.error(out)}
 
             return Side(name, Side.of(name, partial(call, out=out)).time, about=about)
 
@@ -69,7 +72,12 @@ class BesideNumpy(Comparison):
             sides.append(ours(PACKED, packed, threads=self.settings["threads"]))
         sides.append(ours(CLASSICAL, b, **own_classical(self.settings, [case.dtype])))
         sides.append(side(NUMPY, "numpy", partial(np.matmul, a, b)))
-        yield Prepared(sides)
+        return sides
+
+    def _described(self, library: str, row: DType) -> dict[str, Any]:
+        """Return what a library tells of itself, of falcon with the threads that are asked for."""
+        asked = {"threads": self.threads} if library == "falcon" else {}
+        return LIBRARIES[library].describe(row) | asked
 
     def _modulo(self, shape: Shape, p: int) -> list[Side]:
         """Return sides of a product modulo p, and float64's product by "auto"."""
@@ -80,22 +88,24 @@ class BesideNumpy(Comparison):
         plan = plan_entry(falcon.plan(a, b, **self.settings))
 
         def side(name: str, described: str, call: Callable[[], Any], **fields: Any) -> Side:
-            about = LIBRARIES[described].describe(of("int64")) | {"threads": self.threads} | fields
+            about = self._described(described, of("int64")) | fields
             if "error" not in about:
                 about["error"] = 0.0 if falcon.verify(a, b, call(), modulus=p) else float("inf")
             return Side(name, Side.of(name, call).time, about=lambda _: about)
 
-        double = {"plan": plan_entry(falcon.plan(u, v)), "error": 0.0}
+        how = {"threads": self.settings["threads"]}
+        double = {"plan": plan_entry(falcon.plan(u, v, **how)), "error": 0.0}
         sides = [
             side(FALCON, "falcon", partial(falcon.gemm, a, b, out=out, **self.settings), plan=plan),
             side("numpy int64", "numpy", lambda: np.matmul(a, b) % p),
-            side("falcon float64", "falcon", partial(falcon.gemm, u, v, out=sums), **double),
+            side("falcon float64", "falcon", partial(falcon.gemm, u, v, out=sums, **how), **double),
         ]
         with suppress(ImportError):
             import flint  # type: ignore[import-not-found]
 
             flint.ctx.threads = self.threads
             x, y = (flint.nmod_mat(*z.shape, z.ravel().tolist(), p) for z in (a, b))
-            about = {"library": "python-flint", "version": flint.__version__, "kernel": "nmod_mat"}
+            about = {"library": "python-flint", "version": flint.__version__, "kernel": "nmod_mat",
+                     "threads": self.threads}  # fmt: skip
             sides.append(side("python-flint", "numpy", lambda: x * y, error=0.0, **about))
         return sides

@@ -24,10 +24,12 @@ from typing import Any
 import dask
 import dask.array as da
 import numpy as np
-from distributed import Client, LocalCluster, futures_of, wait
+from distributed import Client, LocalCluster, WorkerPlugin, futures_of, wait
 
 import falcon
 from falcon._core.dtypes import of
+from falcon._core.options import thread_count
+from falcon._numpy.threads import numpy_blas
 
 from . import compare
 from .compare import Comparison, Prepared, Say, Side, SideError
@@ -54,6 +56,9 @@ class OnDask(Comparison):
         cases = [Case("dask", shapes[0], name) for name in names]
         super().__init__(options, {k: v for k, v in settings.items() if v is not None}, cases)
         self.options = options
+        if options.threads is None:  # of each task, as falcon.dask counts them
+            self.threads = max(1, thread_count() // (options.workers * options.worker_threads))
+        self.settings["threads"] = self.threads
         if options.memory:
             self.rounds = self.most = 1
 
@@ -80,6 +85,7 @@ class OnDask(Comparison):
         multiply["dask.array.matmul"] = da.matmul
         limit = f", {options.memory / 2**30:.3g} GiB each" if options.memory else ""
         note = f"chunks of {chunk}, {options.workers} workers x {options.worker_threads}{limit}"
+        note += f", BLAS threads of a task: {self.threads}"
         with (
             TemporaryDirectory() if options.memory else nullcontext() as made,
             LocalCluster(n_workers=options.workers, memory_limit=options.memory or "auto",
@@ -88,6 +94,7 @@ class OnDask(Comparison):
             Client(cluster) as client,
         ):  # fmt: skip
             client.wait_for_workers(options.workers)
+            client.register_plugin(_NumpyThreads(self.threads))
             small = [da.ones((64, 64), chunks=32, dtype=dtype)] * 2
             for call in multiply.values():
                 call(*small).compute()  # imports
@@ -103,6 +110,19 @@ class OnDask(Comparison):
             for x in sides:
                 x.first = sides[0]
             yield Prepared([Side(x.name, x, 0.0, x.about) for x in sides], note=note)
+
+
+class _NumpyThreads(WorkerPlugin):
+    """Gives NumPy's BLAS the threads of falcon's products; Distributed starts workers with one."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+
+    def setup(self, worker: Any) -> None:
+        """Run on each worker, and again if it restarts."""
+        blas = numpy_blas()
+        if blas is not None:
+            blas.set(self.threads)
 
 
 def _chunk(memory: int | None, dtype: np.dtype) -> int:

@@ -7,8 +7,11 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any, Self
 
 from falcon._core.dtypes import FLOAT32, of
@@ -16,14 +19,20 @@ from falcon._core.options import as_variables
 from falcon._core.timing import Side, interleave
 
 from .adapters import LIBRARIES
-from .compare import SideError
+from .compare import Say, SideError
 from .operands import shared
 from .workloads import Case, Shape
 
 # Candidates for OPENBLAS_CORETYPE on x86; the fastest on this machine is found by trying.
 _CORETYPES = ("SkylakeX", "Cooperlake", "Sapphirerapids", "Zen", "Haswell")
 _TRIAL = Shape(1536, 1536, 1536)
-_TRIAL_ROUNDS = 3
+_TRIAL_ROUNDS, _TRIAL_CALLS = 3, 2
+# Variables that set the number of threads of the libraries.
+_LIMITS = ("FALCON_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS",
+           "VECLIB_MAXIMUM_THREADS")  # fmt: skip
+# Shares of the time of a run in which libraries must have started, at least so many seconds, and in
+# which the kernels of a type are tried.
+_STARTING, _LEAST_STARTING, _TRYING = 0.5, 5.0, 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +76,11 @@ class Worker:
 
     def __init__(self, peer: Peer, threads: int) -> None:
         self.peer = peer
-        limits = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+        self.stopped = ""  # why, if this process ended it
         self._process = subprocess.Popen(
             [sys.executable, "-m", "falcon.bench.worker", peer.library],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-            env={**os.environ, **dict.fromkeys(limits, str(threads)), **peer.environment},
+            env={**os.environ, **dict.fromkeys(_LIMITS, str(threads)), **peer.environment},
         )  # fmt: skip
 
     def ask(self, do: str, **request: Any) -> Any:
@@ -89,6 +98,11 @@ class Worker:
         """Time the fastest of some calls."""
         return self.ask("time", repeats=repeats)
 
+    def stop(self, why: str) -> None:
+        """Let a request that another thread waits for fail, and all others."""
+        self.stopped = why
+        self._process.kill()
+
     def close(self) -> None:
         """End the process, at once: it may be stuck in a call."""
         self._process.kill()
@@ -98,7 +112,7 @@ class Worker:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise SideError(self.peer.name, "its process ended unexpectedly")
+            raise SideError(self.peer.name, self.stopped or "its process ended unexpectedly")
         return json.loads(line)
 
     def __enter__(self) -> Self:
@@ -108,38 +122,96 @@ class Worker:
         self.close()
 
 
-def identify(peer: Peer, dtypes: list[str], threads: int) -> dict[str, Any]:
-    """Return a record file's entry of a peer: what it is here, or why it is absent."""
+def identify(
+    peers: Sequence[Peer],
+    dtypes: Sequence[str],
+    threads: int,
+    seconds: float = inf,
+    say: Say = lambda _: None,
+) -> list[tuple[dict[str, Any], Worker | None]]:
+    """Start all peers at once; return a record file's entry of each: what it is, or why it is not.
+
+    `seconds`: of the whole run; of libraries that take too long to start, falcon alone is awaited.
+    Returns also the process that runs each peer with the settings of its first type, to be closed.
+    """
+    room = max(_LEAST_STARTING, _STARTING * seconds)
+    with ThreadPoolExecutor(len(peers) * len(_CORETYPES)) as pool, ExitStack() as running:
+        say("starting the libraries")
+        asked: list[tuple[Peer, dict[Worker, Future[Any]]]] = []
+        for peer in peers:
+            workers = [running.enter_context(Worker(x, threads)) for x in _settings(peer)]
+            mine = [x for x in dtypes if x in peer.dtypes] or [FLOAT32.name]
+            asked.append((peer, {x: pool.submit(_described, x, mine) for x in workers}))
+        optional = {y: x for peer, some in asked if peer.library != FALCON.library
+                    for x, y in some.items()}  # fmt: skip
+        for late in wait(optional, room if room < inf else None).not_done:
+            optional[late].stop(f"not ready after {room:.0f} s of --time-budget")
+        found = []
+        for peer, some in asked:
+            entry, worker = _identified(peer, some, _TRYING * seconds, say)
+            for x in some.keys() - {worker}:
+                x.close()
+            found.append((entry, worker))
+        running.pop_all()
+    return found
+
+
+def _settings(peer: Peer) -> list[Peer]:
+    """Return a peer with each OPENBLAS_CORETYPE, if the best is to be found, or as it is."""
+    if not peer.best or platform.machine().lower() not in ("x86_64", "amd64"):
+        return [peer]
+    names = ({"OPENBLAS_CORETYPE": x} for x in _CORETYPES)
+    return [replace(peer, environment={**peer.environment, **x}) for x in names]
+
+
+def _described(worker: Worker, dtypes: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return by type what a library tells of itself."""
+    return {x: worker.ask("describe", dtype=x) for x in dtypes}
+
+
+def _identified(
+    peer: Peer, asked: Mapping[Worker, Future[Any]], seconds: float, say: Say
+) -> tuple[dict[str, Any], Worker | None]:
+    """Return the entry of a peer and its process.
+
+    `asked`: by process, what it tells of itself; `seconds`: for trying the kernels of a type.
+    """
     entry: dict[str, Any] = dict.fromkeys(("absent", "library", "version"), "")
     entry |= {"peer": peer.name, "threads": None, "kernels": {}, "environment": {}, "tried": {}}
-    try:
-        for dtype in [x for x in dtypes if x in peer.dtypes] or [FLOAT32.name]:
-            rates = coretype_rates(threads, dtype) if peer.best else {}
-            best = {"OPENBLAS_CORETYPE": max(rates, key=lambda x: rates[x])} if rates else {}
-            environment = {**peer.environment, **best}
-            with Worker(replace(peer, environment=environment), threads) as worker:
-                described = worker.ask("describe", dtype=dtype)
-            entry["kernels"][dtype] = described.pop("kernel")
-            entry["environment"][dtype] = environment
-            entry["tried"] |= {dtype: rates} if rates else {}
-            entry |= described
-    except SideError as error:
-        entry["absent"] = f"{error}: pip install {LIBRARIES[peer.library].package}"
-    return entry
+    able: dict[tuple[str, ...], Worker] = {}  # by kernels: several names may stand for the same
+    for worker, told in asked.items():
+        try:  # kernels that this CPU cannot run end the process
+            able.setdefault(tuple(x["kernel"] for x in told.result().values()), worker)
+        except SideError as error:
+            entry["absent"] = str(error)
+            if not worker.stopped:
+                entry["absent"] += f": pip install {LIBRARIES[peer.library].package}"
+    if not able:
+        return entry, None
+    entry["absent"] = ""
+    workers = {x.peer.environment.get("OPENBLAS_CORETYPE", ""): x for x in able.values()}
+    best, chosen = next(iter(workers)), []
+    for dtype in asked[workers[best]].result():
+        if len(workers) > 1:
+            say(f"trying OpenBLAS's kernels, {dtype}")
+            rates = coretype_rates(workers, dtype, seconds)
+            entry["tried"][dtype], best = rates, max(rates, key=lambda x: rates[x])
+        chosen.append(workers[best])
+        entry |= asked[chosen[-1]].result()[dtype]
+        entry["kernels"][dtype] = entry.pop("kernel")
+        entry["environment"][dtype] = chosen[-1].peer.environment
+    return entry, chosen[0]
 
 
-def coretype_rates(threads: int, dtype: str) -> dict[str, float]:
-    """Try every OPENBLAS_CORETYPE that runs here: GFLOP/s of NumPy at 1536; empty off x86."""
-    if platform.machine().lower() not in ("x86_64", "amd64"):
-        return {}
-    sides = []
-    with shared(_TRIAL, of(dtype).numpy, seed=0) as path, ExitStack() as workers:
-        for name in _CORETYPES:
-            # Kernels that this CPU cannot run end the worker.
-            with suppress(RuntimeError, OSError):
-                peer = replace(TABLE[0], environment={"OPENBLAS_CORETYPE": name})
-                worker = workers.enter_context(Worker(peer, threads))
-                worker.ask("prepare", path=path)
-                sides.append(Side(name, worker.seconds))
-        records = interleave(sides, _TRIAL_ROUNDS, most=_TRIAL_ROUNDS)
+def coretype_rates(workers: Mapping[str, Worker], dtype: str, seconds: float) -> dict[str, float]:
+    """Return the GFLOP/s of NumPy's kernels at 1536, by OPENBLAS_CORETYPE.
+
+    `seconds`: about how long it may take.
+    """
+    with shared(_TRIAL, of(dtype).numpy, seed=0) as path:
+        for x in workers.values():
+            x.ask("prepare", path=path)
+        sides = [Side(name, x.seconds) for name, x in workers.items()]
+        records = interleave(sides, _TRIAL_ROUNDS, most=_TRIAL_ROUNDS, calls=_TRIAL_CALLS,
+                             limit=seconds)  # fmt: skip
     return {x.name: _TRIAL.flops / min(x.seconds) / 1e9 for x in records}

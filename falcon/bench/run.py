@@ -71,17 +71,18 @@ class Run:
         is expected to take longer than all that is left.
         """
         left, end, complete = self.left(), time.monotonic() + seconds, True
+        alone = self.path is None
         largest, pace = 0.0, 0.0  # operations of the largest case, and seconds of a round for each
         if not left:
             return True
         try:
             with (
                 Progress("", len(left), "cases") as progress,
-                self.what.session(self.document, progress.say),
+                self.what.session(self.document, progress.say, seconds if alone else inf),
             ):
                 for at, case in enumerate(left):
                     begun, limit = time.monotonic(), inf
-                    if self.path is None:
+                    if alone:
                         if at and begun + _LEAST_ROUNDS * pace * case.shape.flops > end:
                             self.left_out += 1
                             complete = False

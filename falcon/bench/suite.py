@@ -47,18 +47,21 @@ class BesidePeers(Comparison):
         return {**super().identity(machine), "sides": [asdict(x) for x in self.peers]}
 
     @contextmanager
-    def session(self, document: dict[str, Any], say: Say) -> Iterator[None]:
+    def session(self, document: dict[str, Any], say: Say, seconds: float) -> Iterator[None]:
         """Identify every peer, once per run; end all processes."""
         self._known = {x["peer"]: x for x in document["peers"]}
         dtypes = list(dict.fromkeys(case.dtype for case in self.cases))
         try:
-            for peer in self.peers:
-                if peer.name not in self._known:
-                    say(f"identifying {peer.name}")
-                    self._known[peer.name] = identify(peer, dtypes, self.threads)
-                    document["peers"].append(self._known[peer.name])
-            document["peak"] = document["peak"] or peak_entry(self.threads)
-            with super().session(document, say):
+            new = [x for x in self.peers if x.name not in self._known]
+            for entry, worker in identify(new, dtypes, self.threads, seconds, say) if new else ():
+                self._known[entry["peer"]] = entry
+                document["peers"].append(entry)
+                if worker is not None:
+                    self._workers[entry["peer"]] = worker
+            if document["peak"] is None:
+                say("each micro-kernel alone")
+                document["peak"] = peak_entry(self.threads, dtypes)
+            with super().session(document, say, seconds):
                 yield
         finally:
             for name in [*self._workers]:
@@ -111,12 +114,16 @@ def list_peers(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Return each library's version and kernels here, or how to install it."""
     dtypes = compare.dtypes(options) or [FLOAT32.name, FLOAT64.name]
     threads = thread_count(options.threads)
-    return [identify(peer, dtypes, threads) for peer in (FALCON, *TABLE)
-            if not peer.best]  # fmt: skip
+    entries = []
+    for entry, worker in identify([x for x in (FALCON, *TABLE) if not x.best], dtypes, threads):
+        entries.append(entry)
+        if worker is not None:
+            worker.close()
+    return entries
 
 
-def peak_entry(threads: int) -> dict[str, Any]:
-    """Measure the micro-kernels alone; return the entry `peak` of the record file."""
+def peak_entry(threads: int, dtypes: list[str]) -> dict[str, Any]:
+    """Measure the micro-kernels of some types alone; return the entry `peak` of the record file."""
     rates = [{"dtype": x.dtype, "isa": x.isa, "gflops": round(x.gflops, 2)}
-             for x in kernel_peaks(threads)]  # fmt: skip
+             for x in kernel_peaks(threads, dtypes)]  # fmt: skip
     return {"threads": threads, "gflops": rates}

@@ -28,8 +28,12 @@ def doubts(document: dict[str, Any]) -> list[Doubt]:
     held = document["machine"].get("numpy_held")
     said = [Doubt(held, False)] if held else []
     ratios, unknown = 0, []
+    others: dict[str, None] = {}  # sides that had another number of threads
     for x in document["cases"]:
+        by_blas = of(x["dtype"]).has_blas  # NumPy's loops for other types have one thread
         for name, side in x["sides"].items():
+            if by_blas and side["threads"] not in (None, document["threads"]):
+                others[f"{name} {side['threads']}"] = None
             if not side["correct"]:
                 text = f"WRONG RESULT: {name} on {x['key']}, relative error {side['error']}"
                 said.append(Doubt(text, True))
@@ -40,6 +44,9 @@ def doubts(document: dict[str, Any]) -> list[Doubt]:
             if not y["known"]:
                 key = f"{x['label']} {x['key']}".strip()
                 unknown.append(f"{key} ({name} to {100 * y['uncertainty']:.1f} %)")
+    if others:
+        text = f"not all sides had {document['threads']} threads: {', '.join(others)}"
+        said.append(Doubt(text, False))
     if unknown:
         text = (
             f"{len(unknown)} of {ratios} ratios not known to 2 %, or from fewer than "

@@ -38,6 +38,7 @@ class FakeWorker:
     log: ClassVar = []
     broken: ClassVar = set()
     started: ClassVar = []
+    stopped = ""
 
     def __init__(self, peer, threads):
         self.peer, self.name = peer, peer.name
@@ -60,7 +61,9 @@ class FakeWorker:
                     "plan": plan if self.name.startswith("falcon") else None}  # fmt: skip
         if self.peer.library == "mkl":
             raise SideError(self.name, "not installed")
-        return {"library": self.peer.library, "version": "1.0", "threads": 2, "kernel": "wide"}
+        names = {"Old": "narrow", "Older": "narrow"}
+        kernel = names.get(self.peer.environment.get("OPENBLAS_CORETYPE"), "wide")
+        return {"library": self.peer.library, "version": "1.0", "threads": 2, "kernel": kernel}
 
     def close(self):
         pass
@@ -79,10 +82,11 @@ def pretend(monkeypatch, **speeds):
     FakeWorker.speeds = {name.replace("_", " "): list(x) for name, x in speeds.items()}
     monkeypatch.setattr(suite, "Worker", FakeWorker)
     monkeypatch.setattr(peers, "Worker", FakeWorker)
-    monkeypatch.setattr(suite, "peak_entry", lambda threads: dict(PEAK))
+    monkeypatch.setattr(suite, "peak_entry", lambda threads, dtypes: dict(PEAK))
     monkeypatch.setattr(compare, "describe_machine", lambda: dict(MACHINE))
     rates = {"float32": {"Zen": 5.0, "Old": 2.0}, "float64": {"Zen": 5.0, "Old": 7.0}}
-    monkeypatch.setattr(peers, "coretype_rates", lambda threads, dtype: rates[dtype])
+    monkeypatch.setattr(peers, "_CORETYPES", ("Old", "Older", "Zen"))
+    monkeypatch.setattr(peers, "coretype_rates", lambda workers, dtype, seconds: rates[dtype])
     return FakeWorker
 
 

@@ -3,11 +3,14 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+import falcon
 from falcon.__main__ import main
 from falcon._cpu.peak import Peak
-from falcon.bench import peers, records, suite
+from falcon._numpy import threads
+from falcon.bench import adapters, peers, records, suite
 from falcon.bench.adapters import LIBRARIES
 from falcon.bench.compare import own_classical
 from falcon.bench.run import INCOMPLETE
@@ -21,7 +24,7 @@ def small(monkeypatch):
     """Only NumPy as a peer."""
     for module in (peers, suite):
         monkeypatch.setattr(module, "TABLE", (peers.TABLE[0],))
-    monkeypatch.setattr(suite, "peak_entry", lambda threads: dict(PEAK))
+    monkeypatch.setattr(suite, "peak_entry", lambda threads, dtypes: dict(PEAK))
     monkeypatch.setattr("time.sleep", lambda seconds: None)
 
 
@@ -150,7 +153,7 @@ def test_refused(capsys, arguments, message, tmp_path):
 
 def test_the_peak(capsys, monkeypatch):
     found = [Peak("float32", "avx2", 2, 123.45)]
-    monkeypatch.setattr("falcon._cpu.peak.measure", lambda threads: found)
+    monkeypatch.setattr("falcon._cpu.peak.measure", lambda threads, dtypes: found)
     _, out, _ = run(capsys, "bench", "--peak", "--threads", "2")
     assert out.splitlines()[1].split() == ["avx2", "float32", "2", "123.5"]
     found.clear()
@@ -166,6 +169,46 @@ def test_the_classical_side_is_falcons_own_kernels(capsys):
     (found,) = json.loads(run(capsys, "bench", "40,30,20", "--rounds", 1, "--json")[1])["cases"]
     assert found["sides"]["falcon classical"]["plan"]["backend"] == "cpu"
     assert own_classical({"backend": "numpy"}, ["float32"])["backend"] == "numpy"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+def test_numpy_has_the_threads_of_the_comparison(capsys, monkeypatch, dtype):
+    """Whatever number its BLAS usually has; loops for integers have one."""
+    usual, seen, multiply = 16, [], np.matmul
+    count = [usual]
+    blas = threads.Blas(lambda: count[0], lambda x: count.__setitem__(0, x), {})
+    for module in (threads, adapters):
+        monkeypatch.setattr(module, "numpy_blas", lambda: blas)
+
+    def spy(*arguments, **how):
+        seen.append(count[0])
+        return multiply(*arguments, **how)
+
+    monkeypatch.setattr(np, "matmul", spy)
+    asked = "bench", "40,30,20", "--threads", 1, "--rounds", 1, "--json", "--dtype", dtype
+    status, out, err = run(capsys, *asked)
+    (case,) = json.loads(out)["cases"]
+    assert status == 0 and "not all sides" not in err
+    assert seen and {*seen} == {1}
+    assert {name: x["threads"] for name, x in case["sides"].items()} == dict.fromkeys(
+        ("falcon", "falcon classical", "numpy"), 1
+    )
+    assert count == [usual]
+
+
+def test_all_of_falcons_products_have_the_threads_of_the_comparison(capsys, monkeypatch):
+    seen, multiply = [], falcon.gemm
+
+    def spy(*arguments, **how):
+        seen.append(how["threads"])
+        return multiply(*arguments, **how)
+
+    monkeypatch.setattr(falcon, "gemm", spy)
+    asked = "bench", "40,30,20", "--modulus", 1009, "--threads", 1, "--rounds", 1, "--json"
+    status, out, _ = run(capsys, *asked)
+    sides = json.loads(out)["cases"][0]["sides"]
+    assert status == 0 and {*seen} == {1}
+    assert sides["numpy int64"]["kernel"] == "NumPy's loops"
 
 
 def test_products_modulo_a_number(capsys):

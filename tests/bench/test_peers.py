@@ -1,8 +1,11 @@
 """Peers: every adapter multiplies right, workers report errors as text, kernels are identified."""
 
+from contextlib import ExitStack
+
 import numpy as np
 import pytest
 
+from falcon._core.cpus import usable_cpus
 from falcon._core.dtypes import of
 from falcon.bench import adapters, peers, tables
 from falcon.bench.errors import product_dtype, relative_error
@@ -58,6 +61,15 @@ def test_worker():
             other.ask("dance")
 
 
+def test_a_worker_has_the_threads_of_the_comparison(monkeypatch):
+    """Whatever the environment says."""
+    monkeypatch.setenv("FALCON_NUM_THREADS", str(usable_cpus()))
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")
+    for peer in (FALCON, NUMPY):
+        with Worker(peer, 1) as worker:
+            assert worker.ask("describe", dtype="float32")["threads"] == 1
+
+
 def test_a_worker_that_dies():
     worker = Worker(NUMPY, 1)
     worker._process.kill()
@@ -70,13 +82,24 @@ def test_a_worker_that_dies():
 def test_absent(monkeypatch):
     monkeypatch.setitem(adapters.LIBRARIES, "nobody", adapters.LIBRARIES["numpy"])
     peer = peers.Peer("nobody", "nobody")
-    found = peers.identify(peer, ["float32"], 1)
+    ((found, worker),) = peers.identify([peer], ["float32"], 1)
+    assert worker is None
     assert found["absent"] == "nobody: KeyError: 'nobody': pip install numpy"
     assert "absent: nobody: " in tables.format_peers([found])
 
 
+def identified(some, dtypes):
+    """Return the entries of peers, whose processes are ended."""
+    with ExitStack() as running:
+        found = peers.identify(some, dtypes, 1)
+        for _, worker in found:
+            if worker is not None:
+                running.enter_context(worker)
+    return [entry for entry, _ in found]
+
+
 def test_libraries_describe_themselves():
-    found = [peers.identify(x, ["float32", "complex64"], 1) for x in (NUMPY, FALCON)]
+    found = identified([NUMPY, FALCON], ["float32", "complex64"])
     theirs, mine = found
     assert (theirs["library"], theirs["absent"]) == ("NumPy", "")
     assert theirs["version"].startswith(np.__version__)
@@ -88,7 +111,7 @@ def test_libraries_describe_themselves():
 
 @pytest.mark.parametrize("name", ["mkl", "torch", "onednn"])
 def test_other_libraries_describe_themselves(name):
-    found = peers.identify(next(x for x in TABLE if x.name == name), ["float32"], 1)
+    (found,) = identified([x for x in TABLE if x.name == name], ["float32"])
     if "ImportError" in found["absent"] or "ModuleNotFoundError" in found["absent"]:
         pytest.skip(found["absent"])
     assert found["absent"] == ""

@@ -77,6 +77,17 @@ def test_warnings(document):
     assert "mkl failed on squares 8x8x8 float32: MemoryError" in said
 
 
+def test_other_threads_than_stated_are_a_warning(document):
+    """As where OPENBLAS_NUM_THREADS holds NumPy to fewer; its loops for integers have one."""
+    for case in document["cases"]:
+        case["sides"]["numpy"]["threads"] = 1
+    (found,) = tables.doubts(document)
+    assert found.text == "not all sides had 2 threads: numpy 1" and not found.severe
+    for case in document["cases"]:
+        case["dtype"] = "int64"
+    assert tables.doubts(document) == []
+
+
 def test_table(document):
     table = tables.format_cases(document["cases"])
     first, *_ = (x for x in table.splitlines() if x.startswith("  numpy"))

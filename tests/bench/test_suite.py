@@ -1,9 +1,11 @@
 """A run: sides take turns, cases end when ratios are known, stopping loses at most a case."""
 
+import threading
+
 import pytest
 
-from falcon.bench import compare, suite
-from falcon.bench.peers import TABLE
+from falcon.bench import compare, peers, suite
+from falcon.bench.peers import FALCON, TABLE
 from falcon.bench.run import Run
 
 from .support import MACHINE, comparison, pretend
@@ -130,9 +132,47 @@ def test_the_best_kernels_are_those_of_the_dtype(monkeypatch):
     kept = Run(None, what)
     assert kept.measure(FOREVER)
     best = [x["OPENBLAS_CORETYPE"] for name, x in worker.started if name == TABLE[1].name]
-    assert best == ["Zen", "Old", "Zen", "Old"]  # described, then timed
-    assert [name for name, _ in worker.started].count("falcon") == 3  # described twice, then timed
+    assert best == ["Old", "Older", "Zen", "Old"]  # all are described; the last times float64
+    assert [name for name, _ in worker.started].count("falcon") == 1  # described, then timed
     found = kept.document["peers"][2]
     assert found["tried"]["float64"] == {"Zen": 5.0, "Old": 7.0}
     assert found["environment"]["float64"] == {"OPENBLAS_CORETYPE": "Old"}
     assert set(found["kernels"]) == {"float32", "float64"}
+
+
+def test_names_of_the_same_kernels_are_tried_once(monkeypatch):
+    """The number of rounds is what the time allows."""
+    tried = peers.coretype_rates
+    worker = pretend(monkeypatch, **{TABLE[1].name: [1.0]})
+    monkeypatch.setattr(peers, "coretype_rates", tried)
+    ((entry, _),) = peers.identify([TABLE[1]], ["float32"], 2)
+    assert set(entry["tried"]["float32"]) == {"Old", "Zen"}  # not "Older"
+    assert len(worker.log) == 6
+    worker.log.clear()
+    peers.identify([TABLE[1]], ["float32"], 2, seconds=20.0)
+    assert len(worker.log) == 2
+
+
+def test_a_library_that_starts_slowly_is_left_out(monkeypatch):
+    """Half of the time of a run is for measuring; falcon is awaited."""
+    worker, ended = pretend(monkeypatch), threading.Event()
+
+    class Slow(worker):
+        def ask(self, do, **request):
+            if self.peer.library == "torch":
+                ended.wait()
+                raise peers.SideError(self.name, self.stopped)
+            return super().ask(do, **request)
+
+        def stop(self, why):
+            self.stopped = why
+            ended.set()
+
+    monkeypatch.setattr(peers, "Worker", Slow)
+    monkeypatch.setattr(peers, "_LEAST_STARTING", 0.5)
+    torch = next(x for x in TABLE if x.name == "torch")
+    found = peers.identify([FALCON, torch, TABLE[0]], ["float32"], 2, seconds=1.0)
+    assert [x["absent"] for x, _ in found] == [
+        "", "torch: not ready after 0 s of --time-budget", ""
+    ]  # fmt: skip
+    assert [x is None for _, x in found] == [False, True, False]

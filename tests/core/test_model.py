@@ -11,6 +11,7 @@ import pytest
 from falcon import schemes
 from falcon._core import formulas, model
 from falcon._core.dtypes import of
+from falcon._core.fit import rate
 from falcon._core.model import CLASSICAL_STAGES, STAGES, bounds, counts, seconds
 from falcon._core.plan import Method
 from falcon._core.problem import Problem
@@ -226,3 +227,10 @@ def test_sizes_beyond_int64():
     assert all(0 < x < 1e30 for _, x in times)
     assert counts(schemes.get("strassen")).rank == 7
     assert counts(None).rank == 1
+
+
+def test_only_what_could_not_be_measured_is_beyond_measure():
+    rates = Rates(multiply=2e13, add=rate(1e-300), bandwidth=3e13)
+    said = "multiply 20000.0 GFLOP/s, add beyond measure GFLOP/s, combine {} G elements/s"
+    assert str(rates) == said.format("30000.00")
+    assert "add beyond measure" in str(rates.on(0.25, 0.5))  # on fewer threads as well

@@ -34,3 +34,5 @@ def test_every_kernel_once():
     found = [(x.isa, x.dtype) for x in peak.measure(1, seconds=0.0)]
     assert {isa for isa, _ in found} == set(_core.supported_isas())
     assert len(set(found)) == len(found)
+    some = peak.measure(1, ["float64"], seconds=0.0)
+    assert [x.isa for x in some] == [isa for isa, dtype in found if dtype == "float64"]

@@ -236,3 +236,9 @@ def test_float32_is_multiplied_by_parts_where_that_is_faster(cupy, monkeypatch):
     parts[0] = H200
     planner._plans.clear()
     assert plan(8192).method.arithmetic is None
+
+
+def test_rates_in_words():
+    """Those of an H100, and of faster ones: all of them are measured."""
+    told = "multiply 690754.8 GFLOP/s, in batches 2250000.0 GFLOP/s, combine 2499.2 GB/s"
+    assert str(replace(RATES, multiply=690.7548e12, batched=2.25e15, bandwidth=2.49924e12)) == told
