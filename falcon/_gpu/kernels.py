@@ -28,9 +28,9 @@ from .steps import Launch
 # Of the powers by which lines are multiplied, by bytes of an accumulator: the product of a row's
 # and a column's is a normal number.
 _LARGEST_EXPONENT = {4: 60, 8: LARGEST_EXPONENT}
-# The norms of lines that are multiplied by parts are at most 2^10, the largest of a group at least
-# half of it: sums of up to 64 of their numbers are finite in float16, and what is lost of small ones
-# is 2^-34 of the norm.
+# The norms of lines that are multiplied by parts are below 2^10, the largest of a group at least a
+# half of it: sums of up to 64 of their numbers are finite in float16, and of small numbers at most
+# 2^-34 of that norm is lost.
 _EXPONENT = 10
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from falcon._core.backend import Backend
 from falcon._core.arithmetic import BY_FLOAT16, ON_GPUS
+from falcon._core.backend import Backend
 from falcon._core.dtypes import (
     BY_ARITHMETIC,
     BY_ARITHMETIC_ON_GPUS,

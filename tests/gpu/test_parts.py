@@ -10,7 +10,7 @@ from falcon._core.dtypes import BY_ARITHMETIC_ON_GPUS
 from falcon._front import calls
 from falcon._gpu import repaired
 from falcon._gpu.arrays import library_of
-from reference.split import split_product
+from reference.split import float16_product, split_product
 
 from .support import on_device, whole
 
@@ -47,6 +47,8 @@ def test_as_accurate_as_predicted(cupy, arithmetic, scheme):
     np.testing.assert_array_equal(cupy.asnumpy(plan(left, right)), c)
     if arithmetic == "bf16x6" and scheme == "classical":
         np.testing.assert_allclose(c, split_product(a, b), rtol=0, atol=3e-5)
+    if arithmetic == "fp16x3" and scheme == "classical":
+        np.testing.assert_allclose(c, float16_product(a, b), rtol=0, atol=1e-4)
     assert error(c, a, b) > 0.01 * classical  # of parts: no product by float64 or the like
 
 
@@ -79,9 +81,10 @@ def test_products_of_one_magnitude_are_one_product(cupy, state, arithmetic):
         assert [beta for *_, beta, _ in state.products] == [0.0, *[1.0] * (parts - 1)]
 
 
+@pytest.mark.parametrize("arithmetic", ["fp16x3", "bf16x6"])
 @pytest.mark.parametrize("check", ["finite", "none"])
 @pytest.mark.parametrize("scheme", ["classical", "strassen"])
-def test_values_that_parts_cannot_hold(cupy, state, scheme, check):
+def test_values_that_parts_cannot_hold(cupy, state, scheme, check, arithmetic):
     """They are repaired, and the problem is native from then on."""
     for value in (np.inf, np.nan, np.finfo(np.float32).max):
         a, b = operands(60, 70, 50)
@@ -91,46 +94,51 @@ def test_values_that_parts_cannot_hold(cupy, state, scheme, check):
             want = (a.astype(float) @ b.astype(float)).astype(np.float32)
         for native in (False, True):
             state.products.clear()
-            found = falcon.gemm(left, right, scheme=scheme, check=check, **by("bf16x6"))
+            found = falcon.gemm(left, right, scheme=scheme, check=check, **by(arithmetic))
             np.testing.assert_allclose(cupy.asnumpy(found), want, rtol=1e-3, atol=1e-3)
             assert (len(state.products) == 1) == native
         repaired._places.clear()
         calls._calls.clear()
 
 
+@pytest.mark.parametrize("arithmetic", ["fp16x3", "bf16x6"])
 @pytest.mark.parametrize("scheme", ["classical", "strassen"])
-def test_tiny_operands_are_multiplied_by_powers_of_two(cupy, state, scheme):
+def test_lines_of_any_norm_are_multiplied_by_powers_of_two(cupy, state, scheme, arithmetic):
+    """Also of norms that would need larger powers: they are repaired."""
     a, b = operands(60, 70, 50)
-    for rows, of_a, of_b in ((slice(None), -62, -62), (slice(None), -120, 10), (5, -110, 0)):
+    every = slice(None)
+    for rows, of_a, of_b in ((every, -40, -45), (every, 50, 45), (every, -62, -62),
+                             (every, -120, 10), (every, 90, -90), (5, -110, 0)):  # fmt: skip
         x, y = a.copy(), np.ldexp(b, of_b).astype(np.float32)
         x[rows] = np.ldexp(x[rows], of_a)
         if rows == 5 and scheme != "classical":
             continue  # by name, a scheme's error is relative to the largest line
         exact = x.astype(float) @ y.astype(float)
         left, right = (on_device(cupy, z, "float32") for z in (x, y))
-        packed = falcon.pack(right, scheme=scheme, **by("bf16x6"))
+        packed = falcon.pack(right, scheme=scheme, **by(arithmetic))
         state.launches.clear()
         for factor in (right, packed):
-            how = {} if factor is packed else by("bf16x6", scheme=scheme)
+            how = {} if factor is packed else by(arithmetic, scheme=scheme)
             found = cupy.asnumpy(falcon.gemm(left, factor, **how))
             limit = 3e-6 * np.abs(exact).max(1, keepdims=True)
             assert (np.abs(found - exact) <= limit).all()
     (a, _) = operands(20, 20, 20)
     a[7] = 0
     left = on_device(cupy, a, "float32")
-    assert (cupy.asnumpy(falcon.gemm(left, left, **by("bf16x6", scheme=scheme)))[7] == 0).all()
+    assert (cupy.asnumpy(falcon.gemm(left, left, **by(arithmetic, scheme=scheme)))[7] == 0).all()
 
 
-@pytest.mark.parametrize("tiny", [0, -70])
+@pytest.mark.parametrize("arithmetic", ["fp16x3", "bf16x6"])
+@pytest.mark.parametrize("tiny", [0, -40])
 @pytest.mark.parametrize("packed", [False, True])
-def test_lines_of_uneven_norms_are_scaled_as_for_native_schemes(cupy, tiny, packed):
+def test_lines_of_uneven_norms_are_scaled_as_for_native_schemes(cupy, tiny, packed, arithmetic):
     """Entry by entry, where "auto" chose the scheme; all lines may be tiny, too."""
     random = np.random.default_rng(0)
     a, b = operands(70, 90, 150)
     a = (a * np.exp2(random.integers(-6, 6, (70, 1)) + tiny)).astype(np.float32)
     b = (b * np.exp2(random.integers(-6, 6, (1, 150)))).astype(np.float32)
     left, right = (on_device(cupy, x, "float32") for x in (a, b))
-    given = by("bf16x6", scheme="strassen@strassen")
+    given = by(arithmetic, scheme="strassen@strassen")
     plan = replace(falcon.plan(left, right, **given), guarded=True)
     out, factor = cupy.empty((70, 150), np.float32), library_of(right).matrix(right)
     if packed:
@@ -142,6 +150,20 @@ def test_lines_of_uneven_norms_are_scaled_as_for_native_schemes(cupy, tiny, pack
     norms = np.linalg.norm(a.astype(float), axis=1)[:, None] * np.linalg.norm(b, axis=0)
     assert (np.abs(cupy.asnumpy(out) - a.astype(float) @ b) <= 1e-6 * norms).all()
     assert not repaired.was_repaired(plan.problem)
+
+
+@pytest.mark.parametrize("spread", [3, 8])
+def test_numbers_of_very_different_size_in_a_line(cupy, spread):
+    """What float16 cannot hold beside large numbers is far below the error of the line's norm."""
+    random = np.random.default_rng(0)
+    a, b = (x * np.exp(spread * random.standard_normal(x.shape)) for x in operands(60, 300, 50))
+    a, b = a.astype(np.float32), b.astype(np.float32)
+    left, right = (on_device(cupy, x, "float32") for x in (a, b))
+    found = cupy.asnumpy(falcon.gemm(left, right, **by("fp16x3", scheme="classical")))
+    norms = np.linalg.norm(a.astype(float), axis=1)[:, None] * np.linalg.norm(
+        b.astype(float), axis=0
+    )
+    assert (np.abs(found - a.astype(float) @ b.astype(float)) <= 2.0**-20 * norms).all()
 
 
 @pytest.mark.parametrize("scheme", ["classical", "strassen", "2x4x2:14"])

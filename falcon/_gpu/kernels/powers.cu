@@ -9,7 +9,7 @@
 //   equilibrate
 //             whether the norms of a group are evened out
 //   fit       so that parts of them are in the range of their type, groups are multiplied until their
-//             largest norm is between 2^(fit - 1) and 2^fit; 0: they are not
+//             largest norm is below 2^fit, and at least half of that; 0: they are not
 //   powers    a state, zero at first, and at FALCON_TABLES three tables: reciprocals of powers, of whole
 //             units of lines (0 for a line of zeros, -1 if the power is unknown: such lines are multiplied
 //             by 1, and repaired); powers, as many; and powers, each of them repeated over 16 bytes
