@@ -121,12 +121,16 @@ def on_threads(known: dict[int, Rates], threads: int, least: float) -> Rates:
 
     `known`: by number of threads. `least`: elements per second that memory delivers at least.
     """
-    nearest = min(known, key=lambda x: abs(log(x / threads)))
+    nearest = _nearest_number(known, threads)
     found = known[nearest]
     streams = {t: x.bandwidth for t, x in known.items()}
     one = streams[min(streams)] / min(streams)
     most = max(least, *streams.values())
     return found.on(threads / nearest, min(threads * one, most) / streams[nearest])
+
+
+def _nearest_number(known: Iterable[int], threads: int) -> int:
+    return min(known, key=lambda x: abs(log(x / threads)))
 
 
 def source(
@@ -141,8 +145,11 @@ def source(
         return "measured here" if is_known else "measured here when first needed"
     if _measured(backend, kind, machine):
         return "measured by tune" + (" (FALCON_PROFILE)" if machine.pinned else "")
-    row = _rows_of(backend, kind)[0]
+    rows = _rows_of(backend, kind)
+    row, recorded = rows[0], _nearest_number((x.threads for x in rows), problem.threads)
     told = f"shipped, recorded on {row.cpu} with {row.kernels} kernels"
+    if recorded != problem.threads:
+        told += f" and {recorded} threads"
     if row[:4] == (cpu_family(), backend.name, kernels_of(backend), kind.name):
         return told
     return f"{told} for {row.dtype}; python -m falcon tune measures this machine (a minute)"

@@ -3,14 +3,14 @@
 import pytest
 
 from falcon._backends import BACKENDS, available_backends
-from falcon._core.dtypes import of
+from falcon._core.dtypes import BY_ARITHMETIC, of
 from falcon._core.options import Options
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
 from falcon._numpy.backend import NumpyBackend
 from falcon.decision import machine
 from falcon.decision import rates as rates_module
-from falcon.decision.rates import Row, nearest, on_threads, rates, source
+from falcon.decision.rates import Row, nearest, on_threads, rates, shipped, source
 
 from .support import forget
 
@@ -46,6 +46,25 @@ def test_rates_are_shipped(folder, monkeypatch, name):
             assert rates(backend, problem, available_backends()) == found
             assert found.multiply > 0
             assert "shipped, recorded on" in source(backend, problem, available_backends())
+
+
+def test_rates_for_other_numbers_of_threads_say_what_they_are_taken_from():
+    numpy, some = BACKENDS["numpy"], available_backends()
+    told = [source(numpy, Problem(1, 1, 1, F4, threads=x), some) for x in (1, 3)]
+    assert told[0] == told[1].partition(" and ")[0] and told[1].endswith(" threads")
+
+
+def test_many_threads_were_measured():
+    """One thread's rates times 16 would take parts of bfloat16, which were slower there."""
+    rows = {x: nearest(shipped(), "cpu", "amx_bf16", x, "GenuineIntel 6")
+            for x in (F4, BY_ARITHMETIC["bf16x6"])}  # fmt: skip
+    few, many = (
+        [on_threads({x.threads: x.rates for x in some if x.threads <= most}, 16, 0).multiply
+         for some in rows.values()]
+        for most in (2, 16)
+    )  # fmt: skip
+    assert few[1] > 1.4 * few[0]
+    assert many[1] < 1.2 * many[0]
 
 
 def test_a_backend_without_shipped_rates_is_measured_once(folder):
