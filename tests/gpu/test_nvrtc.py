@@ -93,7 +93,7 @@ def check_combines(name, dtypes, architecture):
         for x in unit.fits:
             wanted["load", x.width * read.itemsize] += x.program.n_inputs
             wanted["store", x.width * written.itemsize] += x.program.n_outputs
-        # Combine A and B keep the powers of a line of blocks, Combine H reads them for each block.
+        # Powers, at least once for a line of blocks; in Combine H for each block.
         factors = (scheme.m, scheme.n) if len(unit.fits) > 1 else (scheme.m * scheme.n,)
         for x, blocks in zip(unit.fits, factors, strict=True):
             nbytes = x.width * read.accumulator.itemsize

@@ -18,8 +18,8 @@
 //   width
 //   aligned   in, ld and step_minor allow accesses of WIDTH elements
 //   powers    null, or powers by which rows of A or columns of B are multiplied (powers.cu), and the
-//   first     entry of its tables for the first line of the part in block (0, 0): of repeated powers if
-//             a line is along the minor axis, which a vector of elements is multiplied by too
+//   first     entry in their tables of the first line of the part in block (0, 0): of repeated powers
+//             if all elements of a vector are in one line (along_minor)
 
 namespace FALCON_SUMS {
 
@@ -30,7 +30,7 @@ struct Source {
     const T *at;
     long long step_i, step_j;
     Powers<S> powers;
-    int apart;
+    int apart; // of `multiplied`
 };
 
 template <int W> struct Whole : Source {

@@ -284,7 +284,7 @@ template <class S> struct Powers {
         }
     }
     FALCON_INLINE void advance(long long entries) { at += step ? entries : 0; }
-    // As `times`, but for each use anew: Combine H would else read all of them before its branches, and
+    // As `times`, but for each use anew: Combine H would else form all addresses before its branches, and
     // keep them in registers.
     FALCON_INLINE const S *of(int block) const {
 #ifndef FALCON_HOST
@@ -297,10 +297,34 @@ template <class S> struct Powers {
     }
 };
 
+// As `load_vec`, where it stands: the compiler would read what several blocks share once and early, keep
+// it in registers, and spill others.
+template <class S, int W> FALCON_INLINE Vec<S, W> load_now(const S *at) {
+#ifdef FALCON_HOST
+    return load_vec<S, W>(at);
+#else
+    Pack<unsigned, W * sizeof(S) / sizeof(unsigned)> words;
+    unsigned *u = words.at;
+    if constexpr (sizeof words == 16)
+        asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(u[0]), "=r"(u[1]), "=r"(u[2]), "=r"(u[3])
+                     : "l"(at));
+    else if constexpr (sizeof words == 8)
+        asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(u[0]), "=r"(u[1]) : "l"(at));
+    else
+        asm volatile("ld.global.u32 %0, [%1];" : "=r"(u[0]) : "l"(at));
+    Pack<S, W> raw;
+    memcpy(&raw, &words, sizeof raw);
+    Vec<S, W> x;
+    widen_all(raw.at, x);
+    return x;
+#endif
+}
+
 // Times W powers; of more than 16 bytes, each 16 bytes are `apart` from the others.
 template <class S, int W> FALCON_INLINE Vec<S, W> multiplied(const Vec<S, W> &x, const S *power, int apart) {
     if constexpr (W * sizeof(S) > FALCON_ACCESS_BYTES)
         return {multiplied(x.lo, power, apart), multiplied(x.hi, power + apart, apart)};
     else
-        return load_vec<S, W>(power) * x;
+        return load_now<S, W>(power) * x;
 }

@@ -18,9 +18,9 @@
 #define FALCON_OCTAVE (1 << FALCON_OCTAVE_BITS)
 
 extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
-    FALCON_NAME(int most, int equilibrate, int fit, long long first, double *sums_0, int parts_0,
-                long long lines_0, long long block_0, unsigned *powers_0, double *sums_1, int parts_1,
-                long long lines_1, long long block_1, unsigned *powers_1) {
+    FALCON_NAME(int most, int equilibrate, int fit, long long first, double *sums_0, int parts_0, long long lines_0,
+                long long block_0, unsigned *powers_0, double *sums_1, int parts_1, long long lines_1,
+                long long block_1, unsigned *powers_1) {
     const bool second = blockIdx.x >= first;
     double *squares = second ? sums_1 : sums_0;
     const int parts = second ? parts_1 : parts_0;
