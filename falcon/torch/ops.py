@@ -245,11 +245,9 @@ def multiply(x: Tensor, b: Any, width: int, bias: Tensor | None, **options: Any)
         return functional.linear(x, b.mT, bias).contiguous()  # it adds the bias without a pass
     out = x.new_empty((rows.shape[0], width))
     options |= _options(x)
-    if bias is None or x.is_cuda:
+    if bias is None:
         falcon.gemm(rows, b, out=out, **options)
-        if bias is not None:
-            out += bias
-    else:  # `c` is copied to all rows first; a pass afterwards is no faster and rounds twice
+    else:  # on the CPU, copied to all rows first; a pass afterwards is no faster and rounds twice
         falcon.gemm(rows, b, bias.expand(out.shape), beta=1.0, out=out, **options)
     return out.view((*x.shape[:-1], width))
 
