@@ -184,10 +184,12 @@ def layout_fields(
     else:  # cuBLAS writes results or sums, and adds to a c that is by rows or columns as out is
         out_direct = out.is_direct and out.dtype in (left, left.accumulator) and not overlaps
         out_direct = out_direct and (c is None or not overlaps_c or c.is_same(out))
-        # A c that the result overwrote could not be added again where a region is repaired.
+        # A c that the result overwrote could not be added again where a region is repaired. One
+        # line, added to all, is read with a leading dimension of 0.
+        is_line = c is not None and c.strides == ((1, 0) if out.by_columns else (0, 1))
         buffered = c is not None and (
             overlaps_c
-            or not (out_direct and c.is_direct and c.dtype is out.dtype)
+            or not (out_direct and (c.is_direct or is_line) and c.dtype is out.dtype)
             or c.by_columns != out.by_columns
         )
     return {

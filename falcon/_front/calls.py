@@ -58,7 +58,7 @@ _calls: Calls = {}  # by `_key`, or `_device_key`
 _libraries: dict[type, Any] = {}
 
 
-def recall(a: Any, b: Any, out: Any, arguments: tuple) -> Any:
+def recall(a: Any, b: Any, out: Any, arguments: tuple, c: Any = None) -> Any:
     """Run a small call, or one like a call seen before; None if it must be planned.
 
     Shapes, strides, dtypes, alignment, arguments, settings, CPUs and `planning_state` are compared,
@@ -66,11 +66,12 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple) -> Any:
 
     `a`, `b`, `out`: as the caller gave them; `out` None asks for a new array.
     `arguments`: the options of the call, by keyword.
+    `c`: a matrix that is added, if `a` is no NumPy array.
     """
     if observe.observers:
         return None
     if type(a) is not _ARRAY or type(b) is not _ARRAY or not (out is None or type(out) is _ARRAY):
-        return _recall_others(a, b, out, arguments)
+        return _recall_others(a, b, out, arguments, c)
     if not arguments and are_default():
         known = _small_product(a, b, out)
         if known is not None:
@@ -204,10 +205,11 @@ def remember(
     options: Options,
     result: Any,
     way: Plan | str | None,
+    c: Any = None,
 ) -> None:
     """Keep how a successful call ``a @ b`` was multiplied, for `recall`, if it is simple enough.
 
-    `a`, `b`, `out`, `arguments`: as for `recall`.
+    `a`, `b`, `out`, `arguments`, `c`: as for `recall`.
     `types`: those of `Product`; calls that cast operands are not kept.
     `result`: `out`, or the new result.
     `way`: the plan that was run, for a batch in one call; "np.matmul" if that multiplied vectors or
@@ -216,9 +218,9 @@ def remember(
     if not (isinstance(way, Plan) or way == "np.matmul") or options.check == "verify":
         return
     if isinstance(way, Plan) and way.problem.device is not None:
-        _remember_on_device(a, b, out, arguments, result, way)
+        _remember_on_device(a, b, out, arguments, result, way, c)
         return
-    if not _is_simple(a, b, out, types, result):
+    if c is not None or not _is_simple(a, b, out, types, result):
         return
     run: Callable[..., Any] = quiet_matmul
     if isinstance(way, Plan):
@@ -243,15 +245,17 @@ def _run_plan(plan: Plan, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> np.n
     return out
 
 
-def _recall_others(a: Any, b: Any, out: Any, arguments: tuple) -> Any:
+def _recall_others(a: Any, b: Any, out: Any, arguments: tuple, c: Any) -> Any:
     """Recall a call on arrays of other libraries: on NumPy's views of them, or on a GPU."""
     if type(a) in _libraries:
-        key, addresses, calls = _device_key(a, b, out, arguments)
+        key, addresses, calls = _device_key(a, b, out, arguments, c)
         if key is not None:
             call = look_up(calls, key)
             if call is None:
                 return None
             return call.run(addresses, out, b.payload if type(b) is PackedOperand else None)
+    if c is not None:
+        return None
     adapter, x, y, target = viewed({"a": a, "b": b, "out": out})
     if adapter is NUMPY or not _ARRAY is type(x) is type(y):
         return None
@@ -262,26 +266,27 @@ def _recall_others(a: Any, b: Any, out: Any, arguments: tuple) -> Any:
 
 
 def _remember_on_device(
-    a: Any, b: Any, out: Any, arguments: tuple, result: Any, plan: Plan
+    a: Any, b: Any, out: Any, arguments: tuple, result: Any, plan: Plan, c: Any
 ) -> None:
     from falcon._gpu.arrays import library_of  # imported when first needed: 30 ms
 
     packed = isinstance(b, PackedOperand)
     if len(a.shape) != 2 or len(b.shape) != 2 or not (packed or is_kept(plan)):
         return
-    for x in (a, result) if packed else (a, b, result):
-        _libraries.setdefault(type(x), library_of(x))
-    key, _, calls = _device_key(a, b, out, arguments)
+    for x in (a, result, None if packed else b, c):
+        if x is not None:
+            _libraries.setdefault(type(x), library_of(x))
+    key, _, calls = _device_key(a, b, out, arguments, c)
     if key is None:
         return
     backend: Any = plan.backend  # a GPU backend takes arrays of other libraries
-    record = backend.prepared(plan, a, b, result)
+    record = backend.prepared(plan, a, b, result, c)
     if record is not None:
         keep(calls, key, record.run)
 
 
 def _device_key(
-    a: Any, b: Any, out: Any, arguments: tuple
+    a: Any, b: Any, out: Any, arguments: tuple, c: Any
 ) -> tuple[tuple | None, list[int], Calls]:
     """Return what is equal in calls with the same steps, the addresses, and where to look.
 
@@ -290,6 +295,7 @@ def _device_key(
     calls, factors = _calls, [a, out, b]
     if type(b) is PackedOperand:
         calls, factors = getattr(b.payload, "repeated", {}), [a, out]
+    factors += [] if c is None else [c]
     library = _libraries[type(a)]
     addresses: list[int] = []
     facts: list[Any] = [arguments]

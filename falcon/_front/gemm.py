@@ -129,8 +129,12 @@ def gemm(
     packed = b if isinstance(b, PackedOperand) else None
     if packed is not None and not packed.is_packed:
         b, arguments = packed.source, (*arguments, ("packed", (packed.kept, packed.dtype)))
-    plain_call = c is None and type(alpha) is type(beta) is float and alpha == 1.0 and beta == 0.0
-    if plain_call and (known := recall(a, b, out, arguments)) is not None:
+    plain_call = type(alpha) is type(beta) is float and alpha == 1.0
+    if c is None:
+        plain_call = plain_call and beta == 0.0
+    else:  # on a GPU
+        plain_call = plain_call and beta == 1.0 and type(a) is not np.ndarray
+    if plain_call and (known := recall(a, b, out, arguments, c)) is not None:
         return known
     number("beta", beta)
     if beta != 0 and c is None:
@@ -187,7 +191,7 @@ def gemm(
         by_panels = packed if packed is not None and packed.is_packed else None
         plan = multiply(Product(adapter, *operands, *types, chosen, alpha, beta, by_panels))
     if plain_call:
-        remember(a, b, target, arguments, types, chosen, made, plan)
+        remember(a, b, target, arguments, types, chosen, made, plan, c)
     return adapter.wrap(made) if out is None else out
 
 

@@ -183,21 +183,22 @@ class GpuBackend:
             self.execute(plan, left, right, None, target)
         return out
 
-    def prepared(self, plan: Plan, a: Any, b: Any, out: Any) -> Record | None:
-        """Return the steps of a call, to be repeated; `b` may be packed.
+    def prepared(self, plan: Plan, a: Any, b: Any, out: Any, c: Any) -> Record | None:
+        """Return the steps of a call, to be repeated; `b` may be packed, and `c` None.
 
         None during a capture, and where `out` overlaps an operand.
         """
         left, target = (library_of(x).matrix(x) for x in (a, out))
         right = b.payload if isinstance(b, PackedOperand) else library_of(b).matrix(b)
-        if any(isinstance(x, Matrix) and target.overlaps(x) for x in (left, right)):
+        added = None if c is None else library_of(c).matrix(c)
+        if any(isinstance(x, Matrix) and target.overlaps(x) for x in (left, right, added)):
             return None
         index = plan.problem.device
         assert index is not None
         with device.on(index), library_of(a).stream(index):
             if device.is_capturing():
                 return None
-            return Record(_unless_repaired(plan), left, right, target)
+            return Record(_unless_repaired(plan), left, right, target, added)
 
     def pack(self, b: Matrix, plan: Plan) -> Payload:
         """Form the sums of B, or its parts; its columns are multiplied by powers as in `driver`."""

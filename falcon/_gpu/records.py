@@ -26,21 +26,24 @@ ALIGNMENT = ACCESS_BYTES
 
 
 class Record:
-    """The steps of ``out = a b`` by one plan."""
+    """The steps of ``out = a b + c`` by one plan."""
 
-    def __init__(self, plan: Plan, a: Matrix, b: Matrix | Payload, out: Matrix) -> None:
+    def __init__(
+        self, plan: Plan, a: Matrix, b: Matrix | Payload, out: Matrix, c: Matrix | None
+    ) -> None:
         problem = plan.problem
         self._library, self._index = library_of(out.owner), problem.device or 0
         self._shape, self._result, self._guarded = out.shape, problem.result, plan.guarded
         given = [a, out] if isinstance(b, Payload) else [a, out, b]
+        given += [] if c is None else [c]
         self._spans = [(x.span[0] - x.pointer, x.span[1] - x.pointer) for x in given]
         bases = [(1 + at) * _SLOT + x.pointer % ALIGNMENT for at, x in enumerate(given)]
         bases.append((1 + len(given)) * _SLOT)  # of the workspace
         placed = [replace(x, pointer=y, owner=None) for x, y in zip(given, bases, strict=False)]
         right, packed = (b.source, b.packed) if isinstance(b, Payload) else (placed[2], None)
         self._nbytes = plan.method.layout.nbytes
-        operands = placed[0], right, None, placed[1]
-        steps = driver.steps_of(plan, operands, packed, bases[-1], alpha=1.0, beta=0.0)
+        operands = placed[0], right, None if c is None else placed[-1], placed[1]
+        steps = driver.steps_of(plan, operands, packed, bases[-1], alpha=1.0, beta=1.0)
         self._steps = [(x.start, x.arguments, _places(x.arguments, bases)) for x in steps]
         may_repair = plan.guarded or plan.method.splits > 1
         host_flag = repaired.host_flag(problem, plan.method.operand) if may_repair else 0
@@ -49,7 +52,7 @@ class Record:
     def run(self, given: list[int], out: Any, payload: Payload | None) -> Any:
         """Multiply; return the result, or None where the call must be planned.
 
-        `given`: addresses of a, out (0: make a new one) and b, unless that is `payload`.
+        `given`: addresses of a, out (0: make a new one), b, unless that is `payload`, and c.
         """
         if self._repaired.value:
             return None

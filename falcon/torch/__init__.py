@@ -5,7 +5,9 @@ stock.py: which products on a GPU are torch's own.
 operands.py: which tensors falcon takes, and what else would see a call.
 packed.py: panels of a layer's weight, and the operator that multiplies by them.
 layers.py: `FalconLinear`.
+times.py: times of calls, on a GPU too.
 forward.py: what a whole forward pass gains.
+report.py: `Report`.
 convert.py: `convert_`, `revert_`: the linear layers of a model on falcon, and back.
 
 >>> import torch, falcon
@@ -19,10 +21,11 @@ from importlib.util import find_spec
 if find_spec("torch") is None:
     raise ModuleNotFoundError("falcon.torch needs PyTorch: pip install torch", name="torch")
 
-from .convert import LinearConfig, Report, convert_, revert_
+from .convert import LinearConfig, convert_, revert_
 from .forward import Forward
 from .layers import FalconLinear
 from .ops import linear, matmul
+from .report import Report
 
 __all__ = [
     "FalconLinear",

@@ -12,15 +12,19 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import falcon
+from falcon._backends import device_backend
 from falcon._core.options import LINEAR, validated
-from falcon._core.text import format_table
-from falcon._core.timing import Side, interleave
+from falcon._core.timing import interleave
+from falcon._front.planner import predicted
 
 from . import ops
-from .forward import Forward, compare
+from .forward import compare
 from .layers import FalconLinear, attach, detach
 from .operands import DTYPES
 from .packed import How, Panels, state_of
+from .report import Report
+from .stock import is_library, uses_tf32
+from .times import side
 
 # RMS growth of errors that layers may have by default: a quarter of a digit more than torch's own
 # in float32; in 16 bits none by LCMAs whose sums are rounded to 16 bits, which have 2.8.
@@ -102,55 +106,6 @@ class LinearConfig:
         return How(tuple(options.items()), self.rows, self.min_m, pads=self.batch_invariant)
 
 
-@dataclass(frozen=True)
-class Report:
-    """What `convert_` did: printable; `rows` fits ``pandas.DataFrame(report.rows)``.
-
-    Attributes
-    ----------
-    rows : list of dict
-        Per linear layer: its `name`, `shape` (N, K) and `dtype`; the `scheme` (None: torch's own
-        product); from how many rows on it runs (`min_m`); the `gain`, the time of torch's product
-        over the layer's, or where `measured` is False what is predicted over falcon's own without
-        panels; `extra_bytes` of panels; and the `reason` where something was not taken.
-    forward : Forward, optional
-        What the forward pass of `example` gains as a whole.
-
-    Examples
-    --------
-    >>> layer = torch.nn.Linear(8, 9)
-    >>> report = falcon.torch.convert_(layer)
-    >>> report.rows[0]["scheme"], report.rows[0]["reason"], report.extra_bytes
-    (None, 'too small', 0)
-    """
-
-    rows: list[dict[str, Any]]
-    forward: Forward | None = None
-
-    @property
-    def extra_bytes(self) -> int:
-        """Bytes of all panels."""
-        return sum(row["extra_bytes"] for row in self.rows)
-
-    def __str__(self) -> str:
-        table = [("layer", "N x K", "dtype", "scheme", "from rows", "gain", "MiB", "")]
-        for x in self.rows:
-            gain = "-" if x["gain"] is None else f"{x['gain']:.2f}{'' if x['measured'] else ' ?'}"
-            size = " x ".join(map(str, x["shape"]))
-            table.append((x["name"], size, x["dtype"], x["scheme"] or "torch",
-                          str(x["min_m"] or "-"), gain, f"{x['extra_bytes'] / 2**20:.1f}",
-                          x["reason"]))  # fmt: skip
-        taken = sum(x["scheme"] is not None for x in self.rows)
-        return (
-            f"{format_table(table, left=4)}\n{taken} of {len(self.rows)} layers on falcon, "
-            f"{self.extra_bytes / 2**20:.1f} MiB of panels\n"
-            "gain: torch's time over falcon's (?: predicted, over falcon's without panels)\n"
-            "from rows: torch multiplies fewer; MiB: panels, 0 where the weight is taken as it is"
-        ) + (f"\n{self.forward}" if self.forward else "")
-
-    __repr__ = __str__
-
-
 @dataclass
 class _Choice:
     """What is known of the layers of one shape."""
@@ -176,8 +131,8 @@ def convert_(
     Parameters
     ----------
     model : nn.Module
-        In host memory. Layers that are nn.Linear itself, not a subclass, become `FalconLinear`;
-        their parameters, and so the state_dict, remain as they are.
+        In host memory or on GPUs. Layers that are nn.Linear itself, not a subclass, become
+        `FalconLinear`; their parameters, and so the state_dict, remain as they are.
     config : LinearConfig, optional
     filter_fn : callable, optional
         Called with a layer and its name; False leaves it out.
@@ -269,8 +224,12 @@ def _why_not(layer: nn.Linear, config: LinearConfig) -> str:
         return f"a {type(layer).__name__}, not an nn.Linear itself"
     if w is None:
         return "its weight is no parameter"
-    if w.device.type != "cpu":
+    if not (w.is_cpu or w.is_cuda):
         return f"on {w.device}"
+    if w.is_cuda and (missing := device_backend().why_unavailable()):
+        return f"on {w.device}: {missing}"
+    if w.is_cuda and config.batch_invariant:
+        return f"on {w.device}, where batch_invariant=True cannot be kept"
     missing = DTYPES.get(w.dtype, f"falcon multiplies no {str(w.dtype).removeprefix('torch.')}")
     if missing:
         return missing
@@ -285,18 +244,40 @@ def _chosen(layer: nn.Linear, config: LinearConfig) -> _Choice:
     panels = Panels(how)
     try:
         packed = panels.of(w)
-    except TypeError as error:  # a package for the dtype is missing, or the scheme does not fit it
-        return _Choice(None, str(error))
+    except (TypeError, MemoryError) as error:  # a package for the dtype is missing, or the scheme
+        return _Choice(None, str(error))  # does not fit it; or panels do not fit into memory
     plan = falcon.plan((config.rows, w.shape[1]), packed)
+    if w.is_cuda and is_library(plan):
+        return _Choice(None, "cuBLAS is as fast")
     found = _Choice(how, panels=panels, label=plan.label)
     if config.measure and config.scheme == "auto" and not config.batch_invariant:
         return _measured(layer, found)
+    if w.is_cuda:
+        return _predicted_on_gpu(w, config, found, predicted(plan).total)
     best, plain = (x.total for x in plan.candidates)
     if config.scheme == "auto" and not config.batch_invariant and plain < best:
         rows = max(how.rows, how.min_m)
         label = falcon.plan((how.rows, w.shape[1]), w.detach().mT, **dict(how.options)).label
         return _Choice(replace(how, packs=False, min_m=rows), gain=1.0, label=label)
     return replace(found, gain=plain / best)
+
+
+def _predicted_on_gpu(w: Tensor, config: LinearConfig, packed: _Choice, best: float) -> _Choice:
+    """Return the faster one of panels, which take `best` seconds, and none, by predictions."""
+    how = packed.how
+    assert how is not None  # for type checkers
+    if config.scheme == "auto" and uses_tf32(w.dtype):
+        return _Choice(None, "torch multiplies by TF32: only times (measure=True) can compare")
+    sizes, b = (how.rows, w.shape[1]), w.detach().mT
+    stock = predicted(falcon.plan(sizes, b, scheme="classical", arithmetic="native")).total
+    by_weight, plain = falcon.plan(sizes, b, **dict(how.options)), None
+    if not is_library(by_weight):
+        unpacked = replace(how, packs=False, min_m=max(how.rows, how.min_m))
+        gain = stock / predicted(by_weight).total
+        plain = _Choice(unpacked, gain=gain, label=by_weight.label)
+        if gain > stock / best:
+            return plain
+    return replace(packed, gain=stock / best, plain=plain)
 
 
 @torch.no_grad()
@@ -311,8 +292,10 @@ def _measured(layer: nn.Linear, packed: _Choice) -> _Choice:
     by_weight = partial(ops.multiply, b=w.mT, width=N, bias=bias, **options)
     gain, gain_plain = _gains(layer, how.rows, by_panels, by_weight)
     plain_how = replace(how, packs=False, min_m=max(how.rows, how.min_m))
-    label = falcon.plan((how.rows, K), w.detach().mT, **options).label
-    plain = _Choice(plain_how, gain=gain_plain, measured=True, label=label)
+    plan = falcon.plan((how.rows, K), w.detach().mT, **options)
+    if w.is_cuda and is_library(plan):  # torch's own product, however it was timed
+        gain_plain = min(gain_plain, 1.0)
+    plain = _Choice(plain_how, gain=gain_plain, measured=True, label=plan.label)
     if gain_plain < _LEAST_GAIN:
         best = max(gain, gain_plain)
         plain = _Choice(None, f"gains too little: {best:.2f}", gain=best, measured=True)
@@ -327,11 +310,11 @@ def _gains(layer: nn.Linear, rows: int, *calls: Callable[[Tensor], Tensor]) -> l
     """Return torch's time over that of each call, in turn."""
     generator = torch.Generator("cpu").manual_seed(0)
     x = torch.randn(rows, layer.in_features, generator=generator, device="cpu")
-    x = x.to(layer.weight.dtype)
+    x, devices = x.to(layer.weight), [layer.weight.device]
     stock: Callable[[Tensor], Tensor] = partial(
         functional.linear, weight=layer.weight, bias=layer.bias
     )
-    sides = [Side.of(str(i), partial(call, x)) for i, call in enumerate((stock, *calls))]
+    sides = [side(str(i), partial(call, x), devices) for i, call in enumerate((stock, *calls))]
     theirs, *ours = interleave(sides, _ROUNDS, most=_ROUNDS)
     return [record.over(theirs).median for record in ours]
 

@@ -15,9 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from falcon._core.timing import LEAST_PAIRS, Estimate, Side, interleave
+from falcon._core.timing import LEAST_PAIRS, Estimate, interleave
 
 from .layers import FalconLinear
+from .times import side, wait_for
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,8 @@ def compare(model: nn.Module, layers: Mapping[str, nn.Module], example: Any) -> 
         seconds = whole
         if ours:
             kinds = {"falcon": FalconLinear, "torch": nn.Linear}
-            sides = [Side.of(name, partial(call, kind)) for name, kind in kinds.items()]
+            devices = _devices(layers)
+            sides = [side(name, partial(call, kind), devices) for name, kind in kinds.items()]
             made, stock = interleave(sides, LEAST_PAIRS, most=2 * LEAST_PAIRS)
             gain, seconds = made.over(stock), stock.median
     finally:
@@ -91,11 +93,14 @@ def watch(
 ) -> tuple[float, list[tuple[str, int, float]]]:
     """Run a model; return the seconds, and the calls of its layers: name, rows, seconds."""
     calls: list[tuple[str, int, float]] = []
+    devices = _devices(layers)
 
     def watched(name: str, forward: Any) -> Any:
         def call(x: Tensor) -> Any:
+            wait_for(devices)
             start = perf_counter()
             made = forward(x)
+            wait_for(devices)
             calls.append((name, x.numel() // max(x.shape[-1], 1), perf_counter() - start))
             return made
 
@@ -105,14 +110,20 @@ def watch(
     try:
         for name, layer in layers.items():  # hooks would end nn.TransformerEncoderLayer's fast path
             layer.forward = watched(name, layer.forward)
+        wait_for(devices)
         start = perf_counter()
         _run(model, example)
+        wait_for(devices)
         return perf_counter() - start, calls
     finally:
         for name, layer in layers.items():
             del layer.forward
             if own[name] is not None:
                 layer.forward = own[name]
+
+
+def _devices(layers: Mapping[str, nn.Linear]) -> set[torch.device]:
+    return {x.device for layer in layers.values() for x in layer.parameters()}
 
 
 @torch.no_grad()

@@ -240,16 +240,14 @@ def differentiate(name: str, stock: Callable[..., Tensor], recorded: Callable[..
 def multiply(x: Tensor, b: Any, width: int, bias: Tensor | None, **options: Any) -> Tensor:
     """Return ``x @ b + bias``, for a matrix or a packed operand b of so many columns."""
     rows = x.reshape(-1, x.shape[-1])
-    by_plan = x.is_cuda and isinstance(b, Tensor) and not options
-    if by_plan and bias is not None and is_stock(rows, b):
+    by_plan = x.is_cuda and isinstance(b, Tensor) and bias is not None
+    if by_plan and is_stock(rows, b, **options):
         return functional.linear(x, b.mT, bias).contiguous()  # it adds the bias without a pass
     out = x.new_empty((rows.shape[0], width))
     options |= _options(x)
-    if bias is None or x.is_cuda:
+    if bias is None:
         falcon.gemm(rows, b, out=out, **options)
-        if bias is not None:
-            out += bias
-    else:  # `c` is copied to all rows first; a pass afterwards is no faster and rounds twice
+    else:  # on the CPU, copied to all rows first; a pass afterwards is no faster and rounds twice
         falcon.gemm(rows, b, bias.expand(out.shape), beta=1.0, out=out, **options)
     return out.view((*x.shape[:-1], width))
 

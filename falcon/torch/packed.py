@@ -7,6 +7,7 @@ as it is now, are made again, whatever the number says.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -22,6 +23,7 @@ from falcon._front.pack import make
 
 from . import ops
 from .operands import cast, check_linear, is_foreign, is_symbolic, is_traced
+from .stock import has_backend
 
 _kept: WeakValueDictionary[int, Panels] = WeakValueDictionary()
 _numbers = count(1)
@@ -64,10 +66,15 @@ class Panels:
         self._operand = None
 
     def of(self, w: Tensor) -> falcon.PackedOperand:
-        """Return the packed weight."""
+        """Return the packed weight.
+
+        Raises ValueError: it is to be packed while a graph is captured, whose replays would do so.
+        """
         state = state_of(w, self.how)
         made = _packed.get(state)
         if made is None:
+            if w.is_cuda and torch.cuda.is_current_stream_capturing():
+                raise ValueError("the weight is not packed, and a CUDA graph is captured")
             self._operand = None  # freed before others are made
             options = {**dict(self.how.options), "threads": torch.get_num_threads()}
             made = _packed[state] = make(w.detach().mT, options, self.how.rows, always=True)
@@ -86,7 +93,8 @@ def state_of(w: Tensor, how: How) -> tuple:
     A packed operand keeps the memory of its weight: no other one can have the same address.
     """
     version = -1 if w.is_inference() else w._version
-    return w.data_ptr(), version, w.dtype, w.shape, w.stride(), how.options, how.rows
+    about = w.dtype, w.device, w.shape, w.stride()
+    return w.data_ptr(), version, *about, how.options, how.rows
 
 
 def linear(x: Tensor, w: Tensor, bias: Tensor | None, handle: Tensor, fewest: int) -> Tensor:
@@ -98,7 +106,7 @@ def linear(x: Tensor, w: Tensor, bias: Tensor | None, handle: Tensor, fewest: in
     if is_symbolic(*operands):
         return handle_torch_function(linear, operands, *operands, handle, fewest)
     few = not is_traced() and x.numel() < fewest
-    if few or w.device.type != "cpu" or is_foreign(*operands):
+    if few or is_foreign(*operands) or (w.is_cuda and not has_backend()):
         return functional.linear(*operands)
     x, w, bias = cast(*operands)
     try:
@@ -119,12 +127,14 @@ def linear_packed(x: Tensor, w: Tensor, bias: Tensor | None, handle: Tensor) -> 
     how = panels.how
     if x.numel() < how.min_m * w.shape[1] or w.numel() == 0:
         return functional.linear(x, w, bias).contiguous()
-    if not how.packs:
-        return ops.multiply(x, w.mT, w.shape[0], bias, **dict(how.options))
     try:
-        packed = panels.of(w)
+        packed: Any = panels.of(w) if how.packs else None
     except (TypeError, ValueError, MemoryError):  # the weight was another one at conversion
         return functional.linear(x, w, bias).contiguous()
+    if w.is_cuda:
+        return _on_gpu(x, w, bias, packed, how)
+    if packed is None:
+        return ops.multiply(x, w.mT, w.shape[0], bias, **dict(how.options))
     if how.pads:
         rows = x.reshape(-1, w.shape[1])
         padded = functional.pad(rows, (0, 0, 0, -len(rows) % PADDED))
@@ -133,8 +143,19 @@ def linear_packed(x: Tensor, w: Tensor, bias: Tensor | None, handle: Tensor) -> 
     return ops.multiply(x, packed, w.shape[0], bias)
 
 
+def _on_gpu(x: Tensor, w: Tensor, bias: Tensor | None, packed: Any, how: How) -> Tensor:
+    """Return the product on a GPU: torch's where packing gains nothing, or memory is short."""
+    is_library = packed is not None and packed.scheme is None and packed.arithmetic == "native"
+    if not is_library:
+        factor, options = (w.mT, dict(how.options)) if packed is None else (packed, {})
+        with suppress(MemoryError):
+            return ops.multiply(x, factor, w.shape[0], bias, **options)
+    return functional.linear(x, w, bias).contiguous()
+
+
 ops.library.define("linear_packed(Tensor x, Tensor w, Tensor? bias, Tensor handle) -> Tensor")
-ops.library.impl("linear_packed", linear_packed, "CPU")
+for _key in ("CPU", "CUDA"):
+    ops.library.impl("linear_packed", linear_packed, _key)
 
 
 def _vmap(

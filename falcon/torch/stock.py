@@ -2,26 +2,49 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 import falcon
+from falcon._backends import device_backend
+from falcon._core.plan import Plan
 from falcon._front.calls import Calls, keep, look_up
 from falcon._front.planner import is_kept
 
 _known: Calls = {}  # whether the plans of products are
 
 
-def is_stock(a: Tensor, b: Tensor) -> bool:
-    """Whether the plan of a product is classical, in the arithmetic of torch's own product."""
-    if a.dtype is torch.float32 and torch.get_float32_matmul_precision() != "highest":
+@torch.compiler.assume_constant_result
+def has_backend() -> bool:
+    """Whether falcon can multiply on a GPU here."""
+    try:
+        return device_backend().why_unavailable() is None
+    except RuntimeError:  # a graph is captured before the first product: torch's product can be
         return False
-    key = a.dtype, a.device, a.shape, a.stride(), b.shape, b.stride()
+
+
+def uses_tf32(dtype: torch.dtype) -> bool:
+    """Whether torch multiplies by TF32, which falcon does only by name."""
+    return dtype is torch.float32 and torch.get_float32_matmul_precision() != "highest"
+
+
+def is_library(plan: Plan) -> bool:
+    """Whether a plan is classical, in the arithmetic of the operands: a call of the library."""
+    return plan.scheme is None and plan.method.operand is None
+
+
+def is_stock(a: Tensor, b: Tensor, **options: Any) -> bool:
+    """Whether the plan of a product is that of torch's own product."""
+    if uses_tf32(a.dtype):
+        return False
+    key = a.dtype, a.device, a.shape, a.stride(), b.shape, b.stride(), *options.items()
     known = look_up(_known, key)
     if known is not None:
         return bool(known.run())
-    plan = falcon.plan(a, b)
-    found = plan.scheme is None and plan.method.operand is None
+    plan = falcon.plan(a, b, **options)
+    found = is_library(plan)
     if is_kept(plan):
         keep(_known, key, lambda: found)
     return found

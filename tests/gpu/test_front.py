@@ -456,3 +456,38 @@ def test_dot_tensordot_and_chains(cupy):
     ]:
         assert type(found) is cupy.ndarray
         np.testing.assert_array_equal(cupy.asnumpy(found), expected)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"scheme": "classical"}, {"scheme": "strassen"}, {"arithmetic": "fp16x3", "max_growth": 40}],
+    ids=str,
+)
+def test_a_line_that_is_added_is_not_copied(cupy, state, monkeypatch, options):
+    """Not to a matrix of its own; nor is a call like an earlier one planned."""
+    options = {"scheme": "classical", **options}
+    planned, prepared = [], Record.__init__
+    monkeypatch.setattr(Record, "__init__", lambda *x: (planned.append(x), prepared(*x))[1])
+    b, x = whole((40, 60), 9), whole((50, 40), 1)
+    for order in "CF":
+        right, shape = on_device(cupy, b, "float32"), (1, 60) if order == "C" else (50, 1)
+        for factor in (right, falcon.pack(right, **options)):
+            planned.clear()
+            how = options if factor is right else {}
+            for at in range(3):
+                a, line = on_device(cupy, x + at, "float32"), whole(shape, at)
+                c = cupy.broadcast_to(on_device(cupy, line, "float32"), (50, 60))
+                out = on_device(cupy, np.zeros((50, 60)), "float32", order)
+                falcon.gemm(a, factor, c, beta=1.0, out=out, **how)
+                np.testing.assert_array_equal(cupy.asnumpy(out), (x + at) @ b + line)
+                copies = [name for name in state.launches if "copy" in name]
+                assert len(copies) == (options == {"scheme": "classical"})  # to the result
+                state.launches.clear()
+            (found,) = planned
+            assert not found[1].problem.buffered
+            for _ in range(2):  # a result that is added, too
+                before = cupy.asnumpy(out)
+                falcon.gemm(a, factor, out, beta=1.0, out=out, **how)
+                np.testing.assert_array_equal(cupy.asnumpy(out), (x + at) @ b + before)
+            assert len(planned) == 1
+            state.launches.clear()

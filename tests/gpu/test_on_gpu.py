@@ -2,6 +2,7 @@
 ``compute-sanitizer --error-exitcode 1 python -m pytest -m gpu -k "not capture"``.
 """
 
+import copy
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -188,6 +189,95 @@ def test_torch(real, dtype):
         torch.cuda.current_stream().synchronize()
     assert (type(c), c.dtype, c.device) == (torch.Tensor, a.dtype, a.device)
     assert (c.double() == (a.double() @ b.double()).to(c.dtype).double()).all()
+
+
+@pytest.fixture
+def model(real):
+    """Layers of torch in float32, the same in float64, and an input: what converting may change."""
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("torch without CUDA")
+    torch.manual_seed(0)
+    nn = torch.nn
+    made = nn.Sequential(nn.Linear(4096, 4096), nn.GELU(), nn.Linear(4096, 2048, bias=False)).cuda()
+    x = torch.randn(2, 1024, 4096, device="cuda")
+    return torch, made, copy.deepcopy(made).double(), x
+
+
+def relative(found, exact):
+    return float((found.double() - exact).norm() / exact.norm())
+
+
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("scheme", ["auto", "strassen"])
+def test_layers_of_torch(model, scheme, packed):
+    """Panels are made in torch's memory, again for other weights, and dropped by moves."""
+    torch, made, wide, x = model
+    with torch.no_grad():
+        exact = wide(x.double())
+        most = 6 * relative(made(x), exact)
+    limit = None if packed else 1
+    config = falcon.torch.LinearConfig(scheme, rows=2048, measure=False, memory_limit=limit)
+    before = torch.cuda.memory_allocated()
+    report = falcon.torch.convert_(made, config)
+    print(report)
+    if any(row["reason"] == "cuBLAS is as fast" for row in report.rows):
+        pytest.skip("cuBLAS's float32 is as fast here")
+    assert [row["packed"] for row in report.rows] == [packed, packed]
+    assert torch.cuda.memory_allocated() - before >= report.extra_bytes
+    assert (report.extra_bytes > 0) == packed
+    run = torch.compile(made, fullgraph=True, backend="aot_eager")
+    with torch.no_grad():
+        for call in (made, made, run, run):
+            assert relative(call(x), exact) < most
+        few = made(x[0, :2])
+        torch.testing.assert_close(few.double(), exact[0, :2], rtol=0, atol=1e-4)
+        for at in (0, 2):
+            for layers in (made, wide):
+                layers[at].weight.mul_(-2)
+        exact = wide(x.double())
+        assert relative(made(x), exact) < most
+    y, z = x.clone().requires_grad_(), x.double().requires_grad_()
+    made(y).square().sum().backward()
+    wide(z).square().sum().backward()
+    assert relative(y.grad, z.grad) < 10 * most
+    for found, right in zip(made.parameters(), wide.parameters(), strict=True):
+        assert relative(found.grad, right.grad) < 10 * most
+    plain = torch.nn.Sequential(torch.nn.Linear(4096, 4096), torch.nn.GELU(),
+                                torch.nn.Linear(4096, 2048, bias=False)).cuda()  # fmt: skip
+    plain.load_state_dict(made.state_dict())
+    made.load_state_dict(plain.state_dict())
+    with torch.no_grad():
+        made.cpu()
+        assert relative(made(x[0, :300].cpu()), exact[0, :300].cpu()) < most
+        made.cuda()
+        assert relative(made(x), exact) < most
+
+
+def test_layers_are_timed_and_captured(model):
+    torch, made, wide, x = model
+    report = falcon.torch.convert_(made, falcon.torch.LinearConfig(rows=2048), example=x)
+    print(report)
+    assert report.forward.low > 0
+    assert all(row["measured"] or row["reason"] for row in report.rows)
+    side, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.no_grad():
+        with torch.cuda.stream(side):
+            for _ in range(2):
+                made(x)
+            side.synchronize()
+            with torch.cuda.graph(graph, stream=side):
+                y = made(x)
+        x.mul_(-3)
+        exact = wide(x.double())
+        graph.replay()
+        torch.cuda.synchronize()
+        assert relative(y, exact) < 1e-5
+    half = copy.deepcopy(falcon.torch.revert_(made)).bfloat16()
+    report = falcon.torch.convert_(half)
+    print(report)
+    assert {row["reason"] for row in report.rows} == {"cuBLAS is as fast"}
 
 
 def test_more_than_two_to_the_31_elements(real):

@@ -54,6 +54,14 @@ def test_other_arithmetic_is_not_torchs(plans):
         torch.set_float32_matmul_precision(before)
 
 
+def test_programs_hold_whether_a_gpu_can_be_used():
+    def call(x):
+        return x + stock.has_backend()
+
+    run = torch.compile(call, fullgraph=True, backend="eager")
+    assert run(torch.ones(3)).tolist() == [1.0 + stock.has_backend()] * 3
+
+
 class OnGpu(torch.Tensor):
     """A tensor that says that it is on a GPU."""
 
@@ -66,10 +74,10 @@ class OnGpu(torch.Tensor):
 def test_torch_adds_the_bias(stock, bias, used, monkeypatch):
     products, gemm = [], falcon.gemm
 
-    def watched(a, b, out):
+    def watched(*operands, out, **options):
         products.append(1)
-        a, b, out = (x.as_subclass(torch.Tensor) for x in (a, b, out))
-        return gemm(a, b, out=out)
+        *operands, out = (x.as_subclass(torch.Tensor) for x in (*operands, out))
+        return gemm(*operands, out=out, **options)
 
     monkeypatch.setattr(falcon, "gemm", watched)
     monkeypatch.setattr(ops, "is_stock", lambda a, b: stock)

@@ -1,0 +1,243 @@
+"""Layers of torch in GPU memory: torch's own tensors, all of which say that they are there."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import falcon
+from falcon._gpu.arrays import _Torch
+
+from .fake_cupy import State
+
+torch = pytest.importorskip("torch")
+convert = pytest.importorskip("falcon.torch.convert")
+ops = pytest.importorskip("falcon.torch.ops")
+stock = pytest.importorskip("falcon.torch.stock")
+nn, functional = torch.nn, torch.nn.functional
+convert_, FalconLinear = falcon.torch.convert_, falcon.torch.FalconLinear
+
+
+class Gpu:
+    """The device of all tensors; what happened on it."""
+
+    def __init__(self):
+        self.is_used, self.waits, self.products, self.linears = True, [], [], 0
+        self.capturing = False
+
+    @property
+    def device(self):
+        return torch.device("cuda:0" if self.is_used else "cpu")
+
+
+@pytest.fixture
+def gpu(cupy, monkeypatch):
+    made, empty, gemm, linear = Gpu(), torch.empty, falcon.gemm, functional.linear
+
+    def on_cpu(*shape, device=None, **options):
+        return empty(*shape, **options)
+
+    def product(a, b, *others, **options):
+        made.products.append(b)
+        return gemm(a, b, *others, **options)
+
+    def own(*operands, **named):
+        made.linears += 1
+        return linear(*operands, **named)
+
+    faked = {
+        "is_cuda": property(lambda _: made.is_used),
+        "is_cpu": property(lambda _: not made.is_used),
+        "device": property(lambda _: made.device),
+        "__dlpack_device__": lambda _: (2 if made.is_used else 1, 0),
+    }
+    for name, x in faked.items():
+        monkeypatch.setattr(torch.Tensor, name, x)
+    stream = SimpleNamespace(cuda_stream=42)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda *_: stream)
+    monkeypatch.setattr(torch.cuda, "synchronize", made.waits.append)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: made.capturing)
+    monkeypatch.setattr(_Torch, "__init__", lambda x: setattr(x, "_torch", torch))
+    monkeypatch.setattr(torch, "empty", on_cpu)
+    monkeypatch.setattr(State, "owner", lambda state, _: state.device)  # torch's memory too
+    monkeypatch.setattr(falcon, "gemm", product)
+    monkeypatch.setattr(functional, "linear", own)
+    monkeypatch.setattr(ops, "LEAST_PRODUCT", 0)
+    monkeypatch.setattr(ops, "LEAST_ROWS", 2)
+    monkeypatch.setattr(stock, "_known", {})
+    return made
+
+
+def config(**options):
+    known = {"measure": False, "min_m": 8, "rows": 40, "scheme": "strassen"}
+    return falcon.torch.LinearConfig(**{**known, **options})
+
+
+def whole(*shape, dtype=torch.float32, seed=0):
+    generator = torch.Generator().manual_seed(seed + sum(shape))
+    return torch.randint(-2, 3, shape, generator=generator).to(dtype)
+
+
+def layer(dtype=torch.float32, bias=True):
+    made = nn.Linear(48, 32, bias=bias, dtype=dtype)
+    with torch.no_grad():
+        for x in made.parameters():
+            x.copy_(whole(*x.shape))
+    return made
+
+
+def exact(x, made):
+    bias = None if made.bias is None else made.bias.double()
+    return nn.functional.linear(x.double(), made.weight.double(), bias)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("bias", [True, False])
+def test_products_are_those_of_packed_weights(gpu, dtype, bias):
+    made = layer(dtype, bias)
+    (row,) = convert_(made, config(max_growth=9.0)).rows
+    assert (type(made), row["packed"], row["scheme"]) == (FalconLinear, True, "strassen")
+    assert row["extra_bytes"] == made._panels.nbytes > 0
+    assert row["gain"] > 0
+    gpu.linears = 0
+    with torch.no_grad():
+        for _ in range(2):  # the second one is repeated
+            x = whole(3, 7, 48, dtype=dtype)
+            assert torch.equal(made(x).double(), exact(x, made))
+        assert gpu.linears == 2
+        assert [type(b) for b in gpu.products] == [falcon.PackedOperand] * 2
+        assert {b.backend for b in gpu.products} == {"gpu"}
+        made(whole(2, 48, dtype=dtype))
+    assert (gpu.linears, len(gpu.products)) == (3, 2)
+
+
+def test_gradients(gpu):
+    made, x = layer(), whole(9, 48).requires_grad_()
+    convert_(made, config())
+    grad = whole(9, 32)
+    made(x).backward(grad)
+    assert torch.equal(x.grad, grad @ made.weight)
+    assert torch.equal(made.weight.grad, grad.t() @ x)
+    assert torch.equal(made.bias.grad, grad.sum(0))
+
+
+def test_panels_follow_the_weight(gpu):
+    """To another device, and into new values; a capture would only record that they are made."""
+    made, x = layer(), whole(9, 48)
+    convert_(made, config())
+    before = made._panels.of(made.weight)
+    with torch.no_grad():
+        made.weight.mul_(-1)
+        gpu.capturing = True
+        assert torch.equal(made(x).double(), exact(x, made))
+        assert not gpu.products
+        gpu.capturing = False
+        assert torch.equal(made(x).double(), exact(x, made))
+        assert gpu.products.pop() is not before
+        gpu.is_used = False
+        assert torch.equal(made(x).double(), exact(x, made))
+    assert gpu.products.pop().backend != "gpu"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("measure", [True, False])
+def test_cublas_is_as_fast(gpu, dtype, measure):
+    """Here too small for all else; a layer that was converted on the CPU is torch's as well."""
+    made, x = layer(dtype), whole(9, 48, dtype=dtype)
+    (row,) = convert_(made, config(scheme="auto", measure=measure)).rows
+    assert (type(made), row["reason"]) == (nn.Linear, "cuBLAS is as fast")
+    gpu.is_used = False
+    assert convert_(made, config(scheme="auto")).rows[0]["scheme"] is not None
+    gpu.is_used = True
+    gpu.products.clear()
+    gpu.linears = 0
+    with torch.no_grad():
+        assert torch.equal(made(x).double(), exact(x, made))
+    assert (gpu.linears, gpu.products) == (2, [])
+
+
+def test_without_room_for_panels(gpu, state):
+    """The scheme runs without them; without a workspace, torch's product."""
+    made, x = layer(), whole(9, 48)
+    (row,) = convert_(made, config(memory_limit=1)).rows
+    assert (row["scheme"], row["packed"], row["extra_bytes"]) == ("strassen", False, 0)
+    big = whole(50, 48)
+    with torch.no_grad():
+        assert torch.equal(made(big).double(), exact(big, made))
+        assert [type(b) for b in gpu.products] == [torch.Tensor]
+        assert torch.equal(made(x).double(), exact(x, made))
+    assert len(gpu.products) == 1
+
+
+def test_short_memory(gpu, monkeypatch):
+    made, x = layer(), whole(9, 48)
+    convert_(made, config())
+
+    def refused(*_):
+        raise MemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(_Torch, "allocate", refused)
+    with torch.no_grad():
+        assert torch.equal(made(x).double(), exact(x, made))
+    assert convert_(layer(), config()).rows[0]["reason"] == "CUDA out of memory"
+
+
+def test_what_is_left_to_torch(gpu, monkeypatch):
+    (row,) = convert_(layer(), config(scheme="auto", batch_invariant=True)).rows
+    assert row["reason"] == "on cuda:0, where batch_invariant=True cannot be kept"
+    made, x = layer(), whole(9, 48)
+    convert_(made, config())
+    backend = SimpleNamespace(why_unavailable=lambda: "CuPy is not installed")
+    for module in (convert, stock):
+        monkeypatch.setattr(module, "device_backend", lambda: backend)
+    for part in (made(x), made(x.requires_grad_())):
+        assert torch.equal(part.double(), exact(x, made))
+    assert not gpu.products
+    (row,) = convert_(layer(), config()).rows
+    assert row["reason"] == "on cuda:0: CuPy is not installed"
+
+
+@pytest.mark.parametrize(("gains", "packed"), [([2.0, 1.5], True), ([1.5, 1.5], False)])
+def test_timing_decides(gains, packed, gpu, monkeypatch):
+    """A plan of another arithmetic stands for what pays on large layers."""
+    found = []
+
+    def timed(*about):
+        found.append(about)
+        return gains
+
+    monkeypatch.setattr(convert, "_gains", timed)
+    monkeypatch.setattr(convert, "is_library", lambda _: False)
+    (row,) = convert_(layer(), config(scheme="auto", measure=True, min_m=40)).rows
+    assert (row["packed"], row["gain"], row["measured"]) == (packed, gains[0], True)
+    assert len(found) == 1
+
+
+def test_torchs_own_product_gains_nothing(gpu, monkeypatch):
+    monkeypatch.setattr(convert, "_gains", lambda *_: [1.0, 1.3])
+    plans = iter([False, True])
+    monkeypatch.setattr(convert, "is_library", lambda _: next(plans))
+    (row,) = convert_(layer(), config(scheme="auto", measure=True)).rows
+    assert row["reason"] == "gains too little: 1.00"
+
+
+def test_tf32_is_compared_by_times(gpu, monkeypatch):
+    monkeypatch.setattr(convert, "is_library", lambda _: False)
+    monkeypatch.setattr(convert, "uses_tf32", lambda _: True)
+    (row,) = convert_(layer(), config(scheme="auto")).rows
+    assert row["scheme"] is None
+    assert "TF32" in row["reason"]
+
+
+def test_timings_wait_for_the_device(gpu):
+    made = nn.Sequential(layer())
+    gpu.waits.clear()
+    found = convert_(made, config(min_m=8), example=whole(40, 48)).forward
+    assert set(gpu.waits) == {gpu.device}
+    assert len(gpu.waits) >= 4
+    assert np.isfinite(found.gain)
+    assert 0 < found.share <= 1
+    gpu.waits.clear()
+    (gain,) = convert._gains(made[0], 9, lambda x: nn.functional.linear(x, made[0].weight))
+    assert gain > 0
+    assert set(gpu.waits) == {gpu.device}
