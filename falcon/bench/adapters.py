@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from importlib.metadata import PackageNotFoundError, files
 from importlib.metadata import version as version_of
 from typing import Any
@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 
 import falcon
+from falcon._backends import BACKENDS
 from falcon._core import dtypes
 from falcon._core.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT8, DType, of
 from falcon._core.options import thread_count
-from falcon._front.info import blas_name
+from falcon._numpy.rates import blas_name
 from falcon._numpy.threads import numpy_blas
 
 
@@ -161,14 +162,8 @@ def _described(library: str, version: str, kernel: str, threads: int | None) -> 
 
 
 def _describe_falcon(dtype: DType) -> dict[str, Any]:
-    kernel = _falcon_kernels().get(f"{dtype.engine} kernel", "NumPy's BLAS")
+    kernel = BACKENDS["cpu"].describe().get(f"{dtype.engine} kernel", "NumPy's BLAS")
     return _described("falcon", falcon.__version__, kernel, thread_count())
-
-
-@cache
-def _falcon_kernels() -> dict[str, str]:
-    config: Any = falcon.show_config("dict")
-    return config["cpu kernels"]
 
 
 def _describe_numpy(dtype: DType) -> dict[str, Any]:

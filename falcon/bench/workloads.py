@@ -50,10 +50,6 @@ class Shape:
         """Operations of the classical algorithm, 2MNK for each product."""
         return 2.0 * self.M * self.N * self.K * self.count
 
-    def sizes(self) -> dict[str, int]:
-        """Return M, N and K, as record files hold them."""
-        return {"M": self.M, "N": self.N, "K": self.K}
-
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -83,20 +79,15 @@ def _data() -> dict[str, Any]:
     return json.loads(file.read_text(encoding="utf-8"))
 
 
-def models() -> list[str]:
-    """Names of the models whose layers are known."""
-    return list(_data()["models"])
-
-
 def model_shapes(name: str, tokens: int) -> list[Shape]:
     """Linear layers of a model at that many tokens.
 
     Raises ValueError: the model is not known; the message lists those that are.
     """
-    known = {model.lower(): model for model in models()}
-    if name.lower() not in known:
-        raise ValueError(f"there is no model {name!r}; known: {', '.join(models())}")
-    layers = _data()["models"][known[name.lower()]]
+    models = _data()["models"]
+    layers = {model.lower(): x for model, x in models.items()}.get(name.lower())
+    if layers is None:
+        raise ValueError(f"there is no model {name!r}; known: {', '.join(models)}")
     return [Shape(tokens, n, k, layer) for layer, (n, k) in layers.items()]
 
 
