@@ -24,31 +24,14 @@ Part = Literal["full", "lower", "upper"]
 
 
 @overload
-def gram(
-    x: np.ndarray,
-    *,
-    transpose: bool = False,
-    conjugate: bool = True,
-    alpha: complex = 1.0,
-    beta: complex = 0.0,
-    c: np.ndarray | None = None,
-    out: np.ndarray | None = None,
-    symmetric: Part = "full",
-    **options: Unpack[CallOptions],
-) -> np.ndarray: ...
+def gram(x: np.ndarray, *, transpose: bool = False, conjugate: bool = True, alpha: complex = 1.0,
+         beta: complex = 0.0, c: np.ndarray | None = None, out: np.ndarray | None = None,
+         symmetric: Part = "full",
+         **options: Unpack[CallOptions]) -> np.ndarray: ...  # fmt: skip
 @overload
-def gram(
-    x: Any,
-    *,
-    transpose: bool = False,
-    conjugate: bool = True,
-    alpha: complex = 1.0,
-    beta: complex = 0.0,
-    c: Any = None,
-    out: Any = None,
-    symmetric: Part = "full",
-    **options: Unpack[CallOptions],
-) -> Any: ...
+def gram(x: Any, *, transpose: bool = False, conjugate: bool = True, alpha: complex = 1.0,
+         beta: complex = 0.0, c: Any = None, out: Any = None, symmetric: Part = "full",
+         **options: Unpack[CallOptions]) -> Any: ...  # fmt: skip
 @takes_options(*KEYWORDS)
 def gram(
     x: Any,

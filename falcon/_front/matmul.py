@@ -29,19 +29,12 @@ _LEAST_COUNTED = 48**3
 
 
 @overload
-def matmul(
-    a: np.ndarray,
-    b: np.ndarray | PackedOperand,
-    /,
-    out: np.ndarray | None = None,
-    *,
-    dtype: npt.DTypeLike | None = None,
-    **options: Unpack[CallOptions],
-) -> np.ndarray: ...
+def matmul(a: np.ndarray, b: np.ndarray | PackedOperand, /, out: np.ndarray | None = None, *,
+           dtype: npt.DTypeLike | None = None,
+           **options: Unpack[CallOptions]) -> np.ndarray: ...  # fmt: skip
 @overload
-def matmul(
-    a: Any, b: Any, /, out: Any = None, *, dtype: Any = None, **options: Unpack[CallOptions]
-) -> Any: ...
+def matmul(a: Any, b: Any, /, out: Any = None, *, dtype: Any = None,
+           **options: Unpack[CallOptions]) -> Any: ...  # fmt: skip
 @takes_options(*KEYWORDS)
 def matmul(
     a: Any, b: Any, /, out: Any = None, *, dtype: Any = None, **options: Unpack[CallOptions]
