@@ -175,7 +175,7 @@ def _multiplied(
     matrices = len(a_shape) == len(b_shape) == 2 and batch == ()
     way: Plan | str | None = None
     if not matrices or (min(kept) == 1 and types[0].has_blas):  # else a plan, for all calls alike
-        way = in_one_call(adapter, left, right, target, types, options)
+        way = in_one_call(Product(adapter, left, right, None, target, *types, options))
     if not way:
         for at in np.ndindex(*batch):
             plan = multiply(
