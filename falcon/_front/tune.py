@@ -27,7 +27,7 @@ from falcon.schemes import get
 from .execute import problem_of_sizes
 from .modular import Modular
 from .planner import plan_for, predicted, requested
-from .validate import check_numeric
+from .validate import type_named
 
 # Titles of tables of `Measured`.
 COLUMNS = "candidate", "backend", "predicted ms", "measured ms", "error", "time over the choice's"
@@ -193,14 +193,13 @@ def tune(
     >>> falcon.tune([], dtype="float64")
     []
     """
-    native = np.dtype(dtype)
-    check_numeric("dtype", native)
+    kind = type_named(dtype)
     check_count("candidates", candidates)
     check_count("rounds", rounds)
     chosen = replace(requested("tune", TUNING, options), tuned=False)
     found = []
     for shape in shapes:
-        problem = problem_of_sizes(sizes_of(shape), of(native), chosen)
+        problem = problem_of_sizes(sizes_of(shape), kind, chosen)
         plan = plan_for(problem, chosen)
         if isinstance(plan.backend, Modular):  # the products of residues
             plan = plan.backend.first

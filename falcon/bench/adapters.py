@@ -177,7 +177,10 @@ def _describe_numpy(dtype: DType) -> dict[str, Any]:
 
 
 def _describe_mkl(_dtype: DType) -> dict[str, Any]:
-    return _described("oneMKL", version_of("mkl"), _mkl_kernels(), thread_count())
+    kernel = "?"  # which of MKL's libraries of kernels this process has loaded
+    with suppress(OSError), open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
+        kernel = (re.findall(r"libmkl_(?:def|mc3|avx2|avx512)\w*", file.read()) or ["?"])[0]
+    return _described("oneMKL", version_of("mkl"), kernel, thread_count())
 
 
 def _describe_torch(library: str, _dtype: DType) -> dict[str, Any]:
@@ -185,14 +188,6 @@ def _describe_torch(library: str, _dtype: DType) -> dict[str, Any]:
 
     kernel = torch.backends.cpu.get_cpu_capability()
     return _described(library, torch.__version__, kernel, torch.get_num_threads())
-
-
-def _mkl_kernels() -> str:
-    """Return which of MKL's libraries of kernels this process has loaded."""
-    with suppress(OSError), open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
-        loaded = re.search(r"libmkl_(def|mc3|avx2|avx512)\w*", file.read())
-        return loaded[0] if loaded else "?"
-    return "?"
 
 
 _BLAS = tuple(row.name for row in dtypes.TABLE if row.has_blas)
