@@ -307,8 +307,7 @@ def operands_of(problem: Problem) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def side_of(plan: Plan, method: Method, arrays: Sequence[np.ndarray]) -> Side:
     """Return a side of a comparison that runs a method for a plan's problem."""
-    backends = {x.name: x for x in available_backends()}
-    made = plan.instead(method, backends[method.backend])
+    made = plan.instead(method, get_backend(method.backend))
     a, b, out = arrays
     rest = made.backend.rest + _REST
     more = ", more workspace" if method.large_workspace else ""  # names of sides must differ

@@ -8,8 +8,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,7 @@ from falcon._core.timing import Estimate, Record
 
 from .errors import wrong_beyond
 from .system import describe_falcon
-from .workloads import Case
+from .workloads import Case, data
 
 FORMAT = "falcon-bench/3"
 # The side that all others are compared with.
@@ -29,11 +27,9 @@ CLASSICAL = "falcon classical"
 NUMPY = "numpy"
 
 
-@cache
 def schema() -> dict[str, Any]:
     """Return the JSON schema of the record file."""
-    file = resources.files(__package__) / "data" / "results.schema.json"
-    return json.loads(file.read_text(encoding="utf-8"))
+    return data("results.schema")
 
 
 def read(path: str | Path) -> dict[str, Any]:

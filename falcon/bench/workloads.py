@@ -74,20 +74,26 @@ class Workload:
 
 
 @cache
-def _data() -> dict[str, Any]:
-    file = resources.files(__package__) / "data" / "llm_shapes.json"
+def data(name: str) -> dict[str, Any]:
+    """Return what a JSON file of this package holds."""
+    file = resources.files(__package__) / "data" / f"{name}.json"
     return json.loads(file.read_text(encoding="utf-8"))
 
 
-def model_shapes(name: str, tokens: int) -> list[Shape]:
-    """Linear layers of a model at that many tokens.
+def model(name: str, known: dict[str, Any], what: str = "there is no model") -> Any:
+    """Return the entry of a model, in letters of any case.
 
-    Raises ValueError: the model is not known; the message lists those that are.
+    Raises ValueError: there is none; the message lists those that are known.
     """
-    models = _data()["models"]
-    layers = {model.lower(): x for model, x in models.items()}.get(name.lower())
-    if layers is None:
-        raise ValueError(f"there is no model {name!r}; known: {', '.join(models)}")
+    found = {x.lower(): entry for x, entry in known.items()}.get(name.lower())
+    if found is None:
+        raise ValueError(f"{what} {name!r}; known: {', '.join(known)}")
+    return found
+
+
+def model_shapes(name: str, tokens: int) -> list[Shape]:
+    """Linear layers of a model at that many tokens."""
+    layers = model(name, data("llm_shapes")["models"])
     return [Shape(tokens, n, k, layer) for layer, (n, k) in layers.items()]
 
 
@@ -103,7 +109,7 @@ def layers(names: Sequence[str], tokens: int) -> list[Shape]:
 
 def _workloads() -> dict[str, Workload]:
     workloads = {}
-    for name, x in _data()["workloads"].items():
+    for name, x in data("llm_shapes")["workloads"].items():
         shapes = [
             Shape(*sizes) if len(sizes) == 3 else Shape.of_batch(*sizes)
             for sizes in x.get("shapes", ())

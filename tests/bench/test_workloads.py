@@ -6,7 +6,7 @@ import pytest
 from falcon.bench.workloads import (
     WORKLOADS,
     Shape,
-    _data,
+    data,
     model_shapes,
     operands,
     parse_shape,
@@ -15,7 +15,7 @@ from falcon.bench.workloads import (
 
 
 def test_models():
-    found = _data()["models"]
+    found = data("llm_shapes")["models"]
     assert {"Qwen2.5-7B", "DeepSeek-R1", "Llama-3.1-70B"} <= set(found)
     for name in found:
         shapes = model_shapes(name, 512)
