@@ -19,7 +19,7 @@ from falcon._core.problem import Problem
 from falcon._core.timing import Estimate, Record, Side, interleave, repeats_for
 from falcon.decision import MachineProfile, profile
 from falcon.decision.machine import add
-from falcon.decision.rates import measure_all, rates
+from falcon.decision.rates import measure_all
 from falcon.decision.select import choice_of, digest
 from falcon.decision.store import Fastest
 from falcon.schemes import get
@@ -103,10 +103,7 @@ def _usual_plans(kind: DType, threads: int) -> list[Plan]:
 
 def _changed(before: Plan, after: Plan) -> str:
     """Say what a choice was, and how much longer it is now predicted to take."""
-    backend = get_backend(before.backend.name)
-    rated = rates(backend, before.problem, available_backends(), before.method.operand)
-    longer = backend.predicted(before.problem, before.method, rated).total
-    gain = longer / predicted(after).total
+    gain = predicted(replace(before, seconds=())).total / predicted(after).total
     return (
         f"{before.problem}, {before.threads} threads: {before.label} -> {after.label}, predicted "
         f"{gain:.3f} x as fast"
