@@ -78,7 +78,7 @@ def _norms(name: str, x: Any, axis: int) -> np.ndarray:
     return largest * np.sqrt(((np.abs(x).astype(np.float64) / largest) ** 2).sum(axis))
 
 
-@lru_cache
+@lru_cache(maxsize=1024)
 def growth_of_sums(scheme: Scheme | None) -> float:
     """Bound the integers that a scheme forms of integers: how many times the largest sum.
 
@@ -90,7 +90,7 @@ def growth_of_sums(scheme: Scheme | None) -> float:
     factors = [x.astype(float).reshape(scheme.rank, -1) for x in (scheme.U, scheme.V, scheme.W)]
     u, v, w = map(abs, factors)
     products = u.sum(axis=1) * v.sum(axis=1)
-    units = prod(max(c.as_integer_ratio()[1] for c in x.flat) for x in factors)
+    units = prod(max(c.as_integer_ratio()[1] for c in np.unique(x)) for x in factors)
     return float(max(products.max(), (products @ w).max())) * units / scheme.k
 
 

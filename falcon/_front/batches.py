@@ -11,41 +11,37 @@ import numpy as np
 
 from falcon._backends import host_engine
 from falcon._core import observe
-from falcon._core.dtypes import DType
 from falcon._core.options import Options, threads_of
 from falcon._core.plan import Plan
 from falcon._core.policy import is_long_batch
+from falcon._core.problem import Problem
 from falcon._numpy import original
 from falcon._numpy.backend import NumpyBackend
 from falcon._numpy.threads import limited
 
-from .adapters import Adapter
 from .execute import Product
 from .fallback import why_not_by_library
 from .planner import plan_for
 
 
-def in_one_call(
-    adapter: Adapter, a: Any, b: Any, out: Any, types: tuple[DType, DType], options: Options
-) -> Plan | str:
-    """Multiply all matrices by one call, if falcon would use it for each of them.
+def in_one_call(x: Product) -> Plan | str:
+    """Multiply all matrices of a batch by one call, if falcon would use it for each of them.
 
     Returns what did: "np.matmul" for arrays as they stand, or the plan of one matrix, which are
     then remembered, or another word; "" if nothing did.
 
-    `a`, `b`: broadcast to the batch of `out`, which overlaps neither.
-    `types`: those of `Product`.
+    `x`: its operands are broadcast to the batch of its `out`, which overlaps neither.
     """
-    by_library = why_not_by_library(adapter, options) is None
-    if options.check == "verify" or not (by_library or _is_for_engine(options)):
+    by_library = why_not_by_library(x.adapter, x.options) is None
+    if x.options.check == "verify" or not (by_library or _is_for_engine(x.options)):
         return ""
-    (M, K), N = a.shape[-2:], b.shape[-1]
+    (M, K), N = x.a.shape[-2:], x.b.shape[-1]
     plan: Plan | None = None  # vectors for a BLAS need none: they are memory-bound
-    if min(M, N) > 1 or not (types[0].has_blas and by_library):
-        if K == 0 or 0 in out.shape:
+    if min(M, N) > 1 or not (x.operand.has_blas and by_library):
+        if K == 0 or 0 in x.out.shape:
             return ""
-        plan = _plan_of_first(adapter, a, b, types, options, prod(out.shape[:-2]))
-    return by_plan(adapter, a, b, out, types, options, plan)
+        plan = _plan_of_first(x)
+    return by_plan(x, plan)
 
 
 def _is_for_engine(options: Options) -> bool:
@@ -54,51 +50,43 @@ def _is_for_engine(options: Options) -> bool:
     return asked and options.modulus is None
 
 
-def _plan_of_first(
-    adapter: Adapter, a: Any, b: Any, types: tuple[DType, DType], options: Options, count: int
-) -> Plan:
-    first = (0,) * (len(a.shape) - 2)
-    problem, _ = Product(adapter, a[first], b[first], None, None, *types, options).described()
-    if problem.symmetric and not adapter.matrix(a).is_transpose(adapter.matrix(b)):
+def first_of(x: Product, out: Any = None) -> Problem:
+    """Describe the first product of a batch, written to `out`, or to a new array."""
+    at = (0,) * (len(x.a.shape) - 2)
+    return replace(x, a=x.a[at], b=x.b[at], out=out).described()[0]
+
+
+def _plan_of_first(x: Product) -> Plan:
+    matrix, options = x.adapter.matrix, x.options
+    problem = first_of(x)
+    if problem.symmetric and not matrix(x.a).is_transpose(matrix(x.b)):
         problem = replace(problem, symmetric="")  # only some of the products are symmetric
     plan = plan_for(problem, options)
-    if not plan.method.is_classical or options.backend != "auto" or not types[0].has_blas:
+    if not plan.method.is_classical or options.backend != "auto" or not x.operand.has_blas:
         return plan
     engine = host_engine()
-    if engine.why_not(problem) is None and engine.beats_blas(problem, count):
+    if engine.why_not(problem) is None and engine.beats_blas(problem, prod(x.out.shape[:-2])):
         return plan_for(problem, replace(options, scheme="classical", backend=engine.name))
     return plan
 
 
-def by_plan(
-    adapter: Adapter,
-    a: Any,
-    b: Any,
-    out: Any,
-    types: tuple[DType, DType],
-    options: Options,
-    plan: Plan | None,
-) -> Plan | str:
+def by_plan(x: Product, plan: Plan | None) -> Plan | str:
     """Multiply as `in_one_call`, by the plan of one of the matrices; None: of vectors."""
     if plan is not None and not plan.method.is_classical:
         return ""
-    if adapter.device is not None:
-        return _by_cublas(adapter, a, b, out, types, options, plan)
-    return _by_numpy(a, b, out, types, options, plan)
+    return _by_numpy(x, plan) if x.adapter.device is None else _by_cublas(x, plan)
 
 
-def _by_numpy(
-    a: Any, b: Any, out: Any, types: tuple[DType, DType], options: Options, plan: Plan | None
-) -> Plan | str:
+def _by_numpy(x: Product, plan: Plan | None) -> Plan | str:
     """Multiply by np.matmul, or by the backend of the plan.
 
     np.matmul copies operands of another dtype (within the workspace limit), and multiplies types
     without BLAS in loops, which pays for tiny matrices and batches only.
     """
-    operand, dtype = types
+    a, b, out, operand, dtype, options = x.a, x.b, x.out, x.operand, x.dtype, x.options
     # NumPy selects its loops for types of other packages by the operands, not by dtype=.
-    cast = [x for x in (a, b) if x.dtype != dtype.numpy]
-    copied = sum(x.size for x in cast) * dtype.itemsize
+    cast = [y for y in (a, b) if y.dtype != dtype.numpy]
+    copied = sum(y.size for y in cast) * dtype.itemsize
     limit = options.workspace_limit
     able = not cast or (dtype.module == "numpy" and (limit is None or copied <= limit))
     count = prod(out.shape[:-2])
@@ -123,26 +111,19 @@ def _by_numpy(
     return "converted" if cast else "np.matmul"
 
 
-def _by_cublas(
-    adapter: Any,
-    a: Any,
-    b: Any,
-    out: Any,
-    types: tuple[DType, DType],
-    options: Options,
-    plan: Plan | None,
-) -> str:
+def _by_cublas(x: Product, plan: Plan | None) -> str:
     """Multiply by one strided-batched product."""
     from falcon._gpu import cublas, workspaces  # imported when first needed
     from falcon._gpu.steps import run
 
-    if len(out.shape) < 3 or options.workspace_limit is not None:
+    adapter: Any = x.adapter
+    if len(x.out.shape) < 3 or x.options.workspace_limit is not None:
         return ""
-    left, right, target = (adapter.library.batch(x) for x in (a, b, out))
+    left, right, target = map(adapter.library.batch, (x.a, x.b, x.out))
     if left is None or right is None or target is None:
         return ""
-    operand = types[0] if plan is None else plan.operand
-    count, (M, N), K = prod(out.shape[:-2]), out.shape[-2:], a.shape[-1]
+    operand = x.operand if plan is None else plan.operand
+    count, (M, N), K = prod(x.out.shape[:-2]), x.out.shape[-2:], x.a.shape[-1]
     if 0 in (count, M, N, K) or (count > 1 and target.step == 0) or operand.parts > 1:
         return ""
     if not left.dtype is right.dtype is target.dtype:

@@ -84,15 +84,8 @@ class Verification:
 class Freivalds:
     """The test in two steps: the operands times random vectors, then `check` of the result.
 
-    Two steps, because `out` may overlap the operands. Shapes must be correct.
-
-    `a`, `b`: ndarray, shapes (M, K), (K, N).
-    `c`: ndarray of shape (M, N).
-    `alpha`, `beta`: the result to be checked is ``alpha a b + beta c``.
-    `dtype`: of the arithmetic: it determines how results round, or how integers wrap.
-    `uneven`: as `Plan.is_uneven`: rounding errors are relative to the largest norms.
-    `modulus`: of exact arithmetic, if it is not that of the type's bits.
-    `trials`, `seed`: as for `verify`.
+    Two steps, because `out` may overlap the operands. Shapes must be correct. The result to be
+    checked is ``alpha a b + beta c``.
     """
 
     def __init__(
@@ -103,9 +96,9 @@ class Freivalds:
         alpha: Any = 1,
         beta: Any = 0,
         *,
-        dtype: DType,
-        uneven: bool = False,
-        modulus: int | None = None,
+        dtype: DType,  # of the arithmetic: how results round, or how integers wrap
+        uneven: bool = False,  # as `Plan.is_uneven`: errors are relative to the largest norms
+        modulus: int | None = None,  # of exact arithmetic, if it is not that of the type's bits
         trials: int | None = None,
         seed: int | None = None,
     ) -> None:

@@ -25,29 +25,14 @@ from .validate import number, scalar
 
 
 @overload
-def gemm(
-    a: np.ndarray,
-    b: np.ndarray | PackedOperand,
-    c: np.ndarray | None = None,
-    *,
-    alpha: complex = 1.0,
-    beta: complex = 0.0,
-    out: np.ndarray | None = None,
-    dtype: npt.DTypeLike | None = None,
-    **options: Unpack[CallOptions],
-) -> np.ndarray: ...
+def gemm(a: np.ndarray, b: np.ndarray | PackedOperand, c: np.ndarray | None = None, *,
+         alpha: complex = 1.0, beta: complex = 0.0, out: np.ndarray | None = None,
+         dtype: npt.DTypeLike | None = None,
+         **options: Unpack[CallOptions]) -> np.ndarray: ...  # fmt: skip
 @overload
-def gemm(
-    a: Any,
-    b: Any,
-    c: Any = None,
-    *,
-    alpha: complex = 1.0,
-    beta: complex = 0.0,
-    out: Any = None,
-    dtype: Any = None,
-    **options: Unpack[CallOptions],
-) -> Any: ...
+def gemm(a: Any, b: Any, c: Any = None, *, alpha: complex = 1.0, beta: complex = 0.0,
+         out: Any = None, dtype: Any = None,
+         **options: Unpack[CallOptions]) -> Any: ...  # fmt: skip
 @takes_options(*KEYWORDS)
 def gemm(
     a: Any,

@@ -15,7 +15,7 @@ from falcon._core.symmetric import copy_triangle
 
 from .adapters import Adapter, enter
 from .arithmetic import check_out, common_type, scalar_type
-from .batches import by_plan
+from .batches import by_plan, first_of
 from .execute import Product, multiply, without
 from .planner import plan_for, requested
 from .validate import number, real_scalar, scalar
@@ -24,31 +24,14 @@ Part = Literal["full", "lower", "upper"]
 
 
 @overload
-def gram(
-    x: np.ndarray,
-    *,
-    transpose: bool = False,
-    conjugate: bool = True,
-    alpha: complex = 1.0,
-    beta: complex = 0.0,
-    c: np.ndarray | None = None,
-    out: np.ndarray | None = None,
-    symmetric: Part = "full",
-    **options: Unpack[CallOptions],
-) -> np.ndarray: ...
+def gram(x: np.ndarray, *, transpose: bool = False, conjugate: bool = True, alpha: complex = 1.0,
+         beta: complex = 0.0, c: np.ndarray | None = None, out: np.ndarray | None = None,
+         symmetric: Part = "full",
+         **options: Unpack[CallOptions]) -> np.ndarray: ...  # fmt: skip
 @overload
-def gram(
-    x: Any,
-    *,
-    transpose: bool = False,
-    conjugate: bool = True,
-    alpha: complex = 1.0,
-    beta: complex = 0.0,
-    c: Any = None,
-    out: Any = None,
-    symmetric: Part = "full",
-    **options: Unpack[CallOptions],
-) -> Any: ...
+def gram(x: Any, *, transpose: bool = False, conjugate: bool = True, alpha: complex = 1.0,
+         beta: complex = 0.0, c: Any = None, out: Any = None, symmetric: Part = "full",
+         **options: Unpack[CallOptions]) -> Any: ...  # fmt: skip
 @takes_options(*KEYWORDS)
 def gram(
     x: Any,
@@ -214,14 +197,13 @@ class _Products:
             return False
         if options.scheme not in ("auto", "classical") or self.dtype.is_complex:
             return False
-        first = (0,) * (len(x.shape) - 2)
-        types = self.dtype, self.dtype
-        product = Product(self.adapter, a[first], b[first], None, out[first], *types, options)
-        problem, _ = replace(product, symmetric=self.symmetric).described()
+        about = self.adapter, a, b, None, out, self.dtype, self.dtype, options
+        batch = Product(*about, symmetric=self.symmetric)
+        problem = first_of(batch, out[(0,) * (len(out.shape) - 2)])
         plan = plan_for(problem, options)
         # np.matmul computes one triangle of these products, and copies it to the other.
         able = self.symmetric == "full" and self.alpha == 1 and not plan.parts
-        if able and by_plan(self.adapter, a, b, out, types, options, plan):
+        if able and by_plan(batch, plan):
             return True
         if problem.device is not None:
             return False

@@ -6,7 +6,7 @@ import os
 import platform
 import sys
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,10 +16,7 @@ from falcon._backends import BACKENDS, DEVICE, available_backends, device_backen
 from falcon._core.dtypes import FLOAT32, FLOAT64
 from falcon._core.options import settings, thread_count
 from falcon._core.problem import Problem
-from falcon._cpu.backend import cache_bytes
 from falcon._cpu.extension import why_missing
-from falcon._numpy.rates import blas_name as blas_name
-from falcon._numpy.rates import held
 from falcon._version import __version__
 from falcon.decision import profile
 from falcon.decision.machine import cpu_model
@@ -105,19 +102,6 @@ def rates_used(told: Callable[..., Any] = source) -> dict[str, Any]:
         for x in every:
             found[f"{x.name} {operand.name}"] = told(x, problem, every)
     return found
-
-
-def hardware() -> dict[str, Any]:
-    """Return processor, caches and NumPy's BLAS, for records of measurements."""
-    about = {"cpu": cpu_model(), "cpus": thread_count(), "caches": cache_bytes()}
-    return {**about, "numpy_blas": blas_name(), "numpy_held": held()}
-
-
-def kernel_peaks(threads: int, dtypes: Collection[str] | None = None) -> list[Any]:
-    """Measure the micro-kernels alone: see `falcon._cpu.peak`."""
-    from falcon._cpu import peak
-
-    return peak.measure(threads, dtypes)
 
 
 def warn_of_web_framework(package: Path = _PACKAGE) -> None:

@@ -29,19 +29,12 @@ _LEAST_COUNTED = 48**3
 
 
 @overload
-def matmul(
-    a: np.ndarray,
-    b: np.ndarray | PackedOperand,
-    /,
-    out: np.ndarray | None = None,
-    *,
-    dtype: npt.DTypeLike | None = None,
-    **options: Unpack[CallOptions],
-) -> np.ndarray: ...
+def matmul(a: np.ndarray, b: np.ndarray | PackedOperand, /, out: np.ndarray | None = None, *,
+           dtype: npt.DTypeLike | None = None,
+           **options: Unpack[CallOptions]) -> np.ndarray: ...  # fmt: skip
 @overload
-def matmul(
-    a: Any, b: Any, /, out: Any = None, *, dtype: Any = None, **options: Unpack[CallOptions]
-) -> Any: ...
+def matmul(a: Any, b: Any, /, out: Any = None, *, dtype: Any = None,
+           **options: Unpack[CallOptions]) -> Any: ...  # fmt: skip
 @takes_options(*KEYWORDS)
 def matmul(
     a: Any, b: Any, /, out: Any = None, *, dtype: Any = None, **options: Unpack[CallOptions]
@@ -182,7 +175,7 @@ def _multiplied(
     matrices = len(a_shape) == len(b_shape) == 2 and batch == ()
     way: Plan | str | None = None
     if not matrices or (min(kept) == 1 and types[0].has_blas):  # else a plan, for all calls alike
-        way = in_one_call(adapter, left, right, target, types, options)
+        way = in_one_call(Product(adapter, left, right, None, target, *types, options))
     if not way:
         for at in np.ndindex(*batch):
             plan = multiply(

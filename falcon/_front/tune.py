@@ -19,7 +19,7 @@ from falcon._core.problem import Problem
 from falcon._core.timing import Estimate, Record, Side, interleave, repeats_for
 from falcon.decision import MachineProfile, profile
 from falcon.decision.machine import add
-from falcon.decision.rates import measure_all, rates
+from falcon.decision.rates import measure_all
 from falcon.decision.select import choice_of, digest
 from falcon.decision.store import Fastest
 from falcon.schemes import get
@@ -27,7 +27,7 @@ from falcon.schemes import get
 from .execute import problem_of_sizes
 from .modular import Modular
 from .planner import plan_for, predicted, requested
-from .validate import check_numeric
+from .validate import type_named
 
 # Titles of tables of `Measured`.
 COLUMNS = "candidate", "backend", "predicted ms", "measured ms", "error", "time over the choice's"
@@ -103,10 +103,7 @@ def _usual_plans(kind: DType, threads: int) -> list[Plan]:
 
 def _changed(before: Plan, after: Plan) -> str:
     """Say what a choice was, and how much longer it is now predicted to take."""
-    backend = get_backend(before.backend.name)
-    rated = rates(backend, before.problem, available_backends(), before.method.operand)
-    longer = backend.predicted(before.problem, before.method, rated).total
-    gain = longer / predicted(after).total
+    gain = predicted(replace(before, seconds=())).total / predicted(after).total
     return (
         f"{before.problem}, {before.threads} threads: {before.label} -> {after.label}, predicted "
         f"{gain:.3f} x as fast"
@@ -193,14 +190,13 @@ def tune(
     >>> falcon.tune([], dtype="float64")
     []
     """
-    native = np.dtype(dtype)
-    check_numeric("dtype", native)
+    kind = type_named(dtype)
     check_count("candidates", candidates)
     check_count("rounds", rounds)
     chosen = replace(requested("tune", TUNING, options), tuned=False)
     found = []
     for shape in shapes:
-        problem = problem_of_sizes(sizes_of(shape), of(native), chosen)
+        problem = problem_of_sizes(sizes_of(shape), kind, chosen)
         plan = plan_for(problem, chosen)
         if isinstance(plan.backend, Modular):  # the products of residues
             plan = plan.backend.first
@@ -308,8 +304,7 @@ def operands_of(problem: Problem) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def side_of(plan: Plan, method: Method, arrays: Sequence[np.ndarray]) -> Side:
     """Return a side of a comparison that runs a method for a plan's problem."""
-    backends = {x.name: x for x in available_backends()}
-    made = plan.instead(method, backends[method.backend])
+    made = plan.instead(method, get_backend(method.backend))
     a, b, out = arrays
     rest = made.backend.rest + _REST
     more = ", more workspace" if method.large_workspace else ""  # names of sides must differ

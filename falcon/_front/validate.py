@@ -45,22 +45,15 @@ def check_numeric(name: str, dtype: np.dtype) -> None:
 
 def type_named(dtype: Any) -> DType:
     """Return the row of a user's `dtype`; raise TypeError if falcon does not multiply it."""
+    row = None
     if type(dtype).__module__ == "torch":
         row = find_torch(str(dtype))
-    elif isinstance(dtype, str):  # "bfloat16" is known here even if not to NumPy
-        row = _found(dtype)
     else:
-        row = _found(np.dtype(dtype))
+        with suppress(TypeError):  # "bfloat16" is known here even if not to NumPy
+            row = of(dtype if isinstance(dtype, str) else np.dtype(dtype))
     if row is None or not is_numeric(row.numpy):
         raise TypeError(f"dtype is {dtype!r}; expected integers, floats or complex numbers")
     return row
-
-
-def _found(dtype: np.dtype | str) -> DType | None:
-    try:
-        return of(dtype)
-    except TypeError:
-        return None
 
 
 def plain(name: str, value: Any) -> Any:

@@ -65,14 +65,13 @@ def verify(
     x has random entries +1 and -1, divided by the norms of b's columns, so that an entry of ``E x``
     is about the 2-norm of that row of the error E. Rounding keeps it below about ``growth u sqrt(K)
     norm(a_i)`` plus the errors of rounding c itself and of the test. This is tested for each row,
-    so that a wrong row is found whatever the size of the others. Correct
-    products are reported as wrong with probability 1e-9. For integers x is uniform over all 64-bit
-    values (all residues modulo p), and everything is compared exactly, modulo 2^w for a c of w bits
-    (modulo p). Floats are summed in
-    float64 (complex128) or wider, scaled so that nothing overflows. Rows of a and columns of b that
-    hold a NaN or Inf are left out, and rows of c that hold one if the product may overflow. Costs
-    ``2 (MK + KN + MN)`` flops and ``8 (M + K + 2 N)`` bytes per trial, and some strips of half a
-    megabyte.
+    so that a wrong row is found whatever the size of the others. Correct products are reported as
+    wrong with probability 1e-9. For integers x is uniform over all 64-bit values (all residues
+    modulo p), and everything is compared exactly, modulo 2^w for a c of w bits (modulo p). Floats
+    are summed in float64 (complex128) or wider, scaled so that nothing overflows. Rows of a and
+    columns of b that hold a NaN or Inf are left out, and rows of c that hold one if the product may
+    overflow. Costs ``2 (MK + KN + MN)`` flops and ``8 (M + K + 2 N)`` bytes per trial, and some
+    strips of half a megabyte.
 
     Source: R. Freivalds, "Probabilistic machines can use less running time", IFIP 1977.
 

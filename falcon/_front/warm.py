@@ -8,7 +8,6 @@ from typing import Unpack
 import numpy as np
 import numpy.typing as npt
 
-from falcon._core.dtypes import of
 from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS
 
@@ -16,7 +15,7 @@ from .execute import problem_of_sizes
 from .gemm import gemm
 from .planner import requested
 from .tune import operands_of, sizes_of
-from .validate import check_numeric
+from .validate import type_named
 
 _USUAL = ((1536, 1536, 1536),)
 
@@ -50,9 +49,8 @@ def warm_up(
     >>> import falcon
     >>> falcon.warm_up([(640, 640, 640)])
     """
-    kind = np.dtype(dtype)
-    check_numeric("dtype", kind)
+    kind = type_named(dtype)
     chosen = requested("warm_up", KEYWORDS, options)
     for sizes in [sizes_of(shape) for shape in shapes]:
-        a, b, out = operands_of(problem_of_sizes(sizes, of(kind), chosen))
+        a, b, out = operands_of(problem_of_sizes(sizes, kind, chosen))
         gemm(a, b, out=out, **options)

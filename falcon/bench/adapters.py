@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from importlib.metadata import PackageNotFoundError, files
 from importlib.metadata import version as version_of
 from typing import Any
@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 
 import falcon
+from falcon._backends import BACKENDS
 from falcon._core import dtypes
 from falcon._core.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT8, DType, of
 from falcon._core.options import thread_count
-from falcon._front.info import blas_name
+from falcon._numpy.rates import blas_name
 from falcon._numpy.threads import numpy_blas
 
 
@@ -161,14 +162,8 @@ def _described(library: str, version: str, kernel: str, threads: int | None) -> 
 
 
 def _describe_falcon(dtype: DType) -> dict[str, Any]:
-    kernel = _falcon_kernels().get(f"{dtype.engine} kernel", "NumPy's BLAS")
+    kernel = BACKENDS["cpu"].describe().get(f"{dtype.engine} kernel", "NumPy's BLAS")
     return _described("falcon", falcon.__version__, kernel, thread_count())
-
-
-@cache
-def _falcon_kernels() -> dict[str, str]:
-    config: Any = falcon.show_config("dict")
-    return config["cpu kernels"]
 
 
 def _describe_numpy(dtype: DType) -> dict[str, Any]:
@@ -182,7 +177,10 @@ def _describe_numpy(dtype: DType) -> dict[str, Any]:
 
 
 def _describe_mkl(_dtype: DType) -> dict[str, Any]:
-    return _described("oneMKL", version_of("mkl"), _mkl_kernels(), thread_count())
+    kernel = "?"  # which of MKL's libraries of kernels this process has loaded
+    with suppress(OSError), open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
+        kernel = (re.findall(r"libmkl_(?:def|mc3|avx2|avx512)\w*", file.read()) or ["?"])[0]
+    return _described("oneMKL", version_of("mkl"), kernel, thread_count())
 
 
 def _describe_torch(library: str, _dtype: DType) -> dict[str, Any]:
@@ -190,14 +188,6 @@ def _describe_torch(library: str, _dtype: DType) -> dict[str, Any]:
 
     kernel = torch.backends.cpu.get_cpu_capability()
     return _described(library, torch.__version__, kernel, torch.get_num_threads())
-
-
-def _mkl_kernels() -> str:
-    """Return which of MKL's libraries of kernels this process has loaded."""
-    with suppress(OSError), open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
-        loaded = re.search(r"libmkl_(def|mc3|avx2|avx512)\w*", file.read())
-        return loaded[0] if loaded else "?"
-    return "?"
 
 
 _BLAS = tuple(row.name for row in dtypes.TABLE if row.has_blas)

@@ -152,10 +152,11 @@ def report(options: argparse.Namespace) -> int:
 
 
 def _peak(options: argparse.Namespace) -> int:
-    from falcon._front.info import backends, kernel_peaks
+    from falcon._cpu import peak
+    from falcon._front.info import backends
 
     with Progress("each micro-kernel alone"):
-        rates = kernel_peaks(thread_count(options.threads))
+        rates = peak.measure(thread_count(options.threads))
     if not rates:
         raise ValueError(f"--peak needs falcon's own kernels: {backends()['cpu']}")
     if options.json:

@@ -6,13 +6,13 @@ Qwen2.5 and Llama 3, with the linear layers that transformers gives them.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from importlib import resources
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+from .workloads import data, model
 
 # Standard deviation of random weights.
 _SPREAD = 0.02
@@ -45,16 +45,8 @@ class Architecture:
 
 
 def architecture(name: str) -> Architecture:
-    """Return the sizes of a model.
-
-    Raises ValueError: the model is not known; the message lists those that are.
-    """
-    file = resources.files(__package__) / "data" / "architectures.json"
-    known = json.loads(file.read_text(encoding="utf-8"))
-    chosen = {model.lower(): sizes for model, sizes in known.items()}.get(name.lower())
-    if chosen is None:
-        raise ValueError(f"--prefill knows no model {name!r}; known: {', '.join(known)}")
-    return Architecture(**chosen)
+    """Return the sizes of a model."""
+    return Architecture(**model(name, data("architectures"), "--prefill knows no model"))
 
 
 class Layer(nn.Module):

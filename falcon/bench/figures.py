@@ -86,13 +86,6 @@ def dtypes_of(items: list[dict[str, Any]]) -> list[str]:
     return list(dict.fromkeys(x["dtype"] for x in items))
 
 
-def _peak(document: dict[str, Any], dtype: str) -> float | None:
-    """Return the measured peak of the fastest instruction set."""
-    rates = [x["gflops"] for x in (document["peak"] or {"gflops": ()})["gflops"]
-             if x["dtype"] == dtype]  # fmt: skip
-    return max(rates, default=None)
-
-
 def _label(x: dict[str, Any]) -> str:
     square = x["M"] == x["N"] == x["K"]
     sizes = f"{x['M']}³" if square else f"{x['M']} × {x['N']} × {x['K']}"
@@ -116,9 +109,9 @@ def rates(document: dict[str, Any]) -> Figure | None:
                 axis.plot(*zip(*points, strict=True), label=name, linewidth=2.6 if own else 1.3,
                           markersize=7 if own else 5, zorder=4 if own else 3,
                           **_look(name, names))  # fmt: skip
-        peak = _peak(document, dtype)
-        if peak:
-            axis.axhline(peak, color="black", linestyle="--", linewidth=1.2,
+        peaks = (document["peak"] or {"gflops": ()})["gflops"]  # of each instruction set
+        if of_dtype := [x["gflops"] for x in peaks if x["dtype"] == dtype]:
+            axis.axhline(max(of_dtype), color="black", linestyle="--", linewidth=1.2,
                          label="measured peak")  # fmt: skip
         axis.set_xscale("log", base=2)
         axis.set_xticks([x["M"] for x in cases], [x["M"] for x in cases])

@@ -57,7 +57,7 @@ class BesideNumpy(Comparison):
             def about(_: float) -> dict[str, Any]:
                 return {**self._described(library, row), **fields, "error": sample.error(out)}
 
-            return Side(name, Side.of(name, partial(call, out=out)).time, about=about)
+            return Side.of(name, partial(call, out=out), about=about)
 
         def ours(name: str, right: Any, **how: Any) -> Side:
             if shape.batch:
@@ -91,7 +91,7 @@ class BesideNumpy(Comparison):
             about = self._described(described, of("int64")) | fields
             if "error" not in about:
                 about["error"] = 0.0 if falcon.verify(a, b, call(), modulus=p) else float("inf")
-            return Side(name, Side.of(name, call).time, about=lambda _: about)
+            return Side.of(name, call, about=lambda _: about)
 
         how = {"threads": self.settings["threads"]}
         double = {"plan": plan_entry(falcon.plan(u, v, **how)), "error": 0.0}

@@ -65,10 +65,7 @@ class OnDask(Comparison):
     def identity(self, machine: dict[str, Any]) -> dict[str, Any]:
         """Return also how the cluster is made."""
         names = ("memory", "workers", "worker_threads", "chunk")
-        return {
-            **super().identity(machine),
-            **{name: getattr(self.options, name) for name in names},
-        }
+        return super().identity(machine) | {name: getattr(self.options, name) for name in names}
 
     @contextmanager
     def sides(self, case: Case, say: Say) -> Iterator[Prepared]:

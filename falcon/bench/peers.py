@@ -89,7 +89,11 @@ class Worker:
         with suppress(BrokenPipeError):  # there is no reply then
             self._process.stdin.write(json.dumps({"do": do, **request}) + "\n")
             self._process.stdin.flush()
-        reply = self._read()
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise SideError(self.peer.name, self.stopped or "its process ended unexpectedly")
+        reply = json.loads(line)
         if "failed" in reply:
             raise SideError(self.peer.name, reply["failed"])
         return reply["done"]
@@ -107,13 +111,6 @@ class Worker:
         """End the process, at once: it may be stuck in a call."""
         self._process.kill()
         self._process.communicate()
-
-    def _read(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise SideError(self.peer.name, self.stopped or "its process ended unexpectedly")
-        return json.loads(line)
 
     def __enter__(self) -> Self:
         return self
@@ -141,7 +138,7 @@ def identify(
         for peer in peers:
             workers = [running.enter_context(Worker(x, threads)) for x in _settings(peer)]
             mine = [x for x in dtypes if x in peer.dtypes] or [FLOAT32.name]
-            asked.append((peer, {x: pool.submit(_described, x, mine) for x in workers}))
+            asked.append((peer, {x: pool.submit(x.ask, "describe", dtypes=mine) for x in workers}))
         optional = {y: x for peer, some in asked if peer.library != FALCON.library
                     for x, y in some.items()}  # fmt: skip
         for late in wait(optional, room if room < inf else None).not_done:
@@ -162,11 +159,6 @@ def _settings(peer: Peer) -> list[Peer]:
         return [peer]
     names = ({"OPENBLAS_CORETYPE": x} for x in _CORETYPES)
     return [replace(peer, environment={**peer.environment, **x}) for x in names]
-
-
-def _described(worker: Worker, dtypes: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return by type what a library tells of itself."""
-    return {x: worker.ask("describe", dtype=x) for x in dtypes}
 
 
 def _identified(

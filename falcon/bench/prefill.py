@@ -11,6 +11,7 @@ import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache, partial
+from itertools import product
 from typing import Any
 
 import torch
@@ -38,29 +39,20 @@ class Prefill(Comparison):
         dtypes = compare.dtypes(options) or ["float32"]
         for dtype in dtypes:
             if getattr(torch, dtype, None) not in falcon.torch.operands.DTYPES:
-                raise ValueError(
-                    f"--dtype {dtype!r}: expected bfloat16, float16, float32 or float64"
-                )
+                known = "bfloat16, float16, float32 or float64"
+                raise ValueError(f"--dtype {dtype!r}: expected {known}")
         self.sizes = {name: architecture(name) for name in options.model}
         self.layers = options.layers
         self.runs = {}  # of each case: the model, its tokens, and whether it is a decoding step
-        for name, sizes in self.sizes.items():
+        every = product(self.sizes.items(), dtypes, options.tokens, (False, True))
+        for (name, sizes), dtype, tokens, step in every:
             N = sizes.weights * options.layers // sizes.hidden_size
-            for dtype in dtypes:
-                for tokens in options.tokens:
-                    for step in (False, True):
-                        workload = f"{name} {f'decode after {tokens}' if step else 'prefill'}"
-                        shape = Shape(1 if step else tokens, N, sizes.hidden_size)
-                        case = Case(workload, shape, dtype)
-                        self.runs[case] = name, tokens, step
+            workload = f"{name} {f'decode after {tokens}' if step else 'prefill'}"
+            shape = Shape(1 if step else tokens, N, sizes.hidden_size)
+            self.runs[Case(workload, shape, dtype)] = name, tokens, step
         super().__init__(options, settings, [*self.runs])
-        tokens = options.tokens
-        self.config = falcon.torch.LinearConfig(
-            settings["scheme"],
-            settings["max_growth"],
-            min_m=min(256, *tokens),
-            rows=min(tokens),
-        )
+        how, rows = (settings["scheme"], settings["max_growth"]), min(options.tokens)
+        self.config = falcon.torch.LinearConfig(*how, min_m=min(256, rows), rows=rows)
         torch.set_num_threads(self.threads)
         self._models: dict[tuple[str, str], _Models] = {}
 
@@ -128,8 +120,7 @@ class _Models:
                     "facts": facts,
                 }
 
-            call = Side.of(name, partial(model, *operands))
-            return Side(name, call.time, about=about)
+            return Side.of(name, partial(model, *operands), about=about)
 
         return Prepared([side(FALCON, self.ours), side("torch", self.stock)], note=self.note)
 

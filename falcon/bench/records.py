@@ -8,17 +8,16 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import falcon
+from falcon._core.dtypes import of
 from falcon._core.timing import Estimate, Record
 
 from .errors import wrong_beyond
 from .system import describe_falcon
-from .workloads import Case
+from .workloads import Case, data
 
 FORMAT = "falcon-bench/3"
 # The side that all others are compared with.
@@ -28,11 +27,9 @@ CLASSICAL = "falcon classical"
 NUMPY = "numpy"
 
 
-@cache
 def schema() -> dict[str, Any]:
     """Return the JSON schema of the record file."""
-    file = resources.files(__package__) / "data" / "results.schema.json"
-    return json.loads(file.read_text(encoding="utf-8"))
+    return data("results.schema")
 
 
 def read(path: str | Path) -> dict[str, Any]:
@@ -88,7 +85,9 @@ def case_entry(
         "key": case.key,
         "workload": case.workload,
         "label": case.shape.label,
-        **case.shape.sizes(),
+        "M": case.shape.M,
+        "N": case.shape.N,
+        "K": case.shape.K,
         "dtype": case.dtype,
         "rounds": len(first.seconds),
         "sides": sides,
@@ -119,6 +118,21 @@ def session() -> dict[str, Any]:
     """Return a session that begins now."""
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     return {"started": now, "falcon": describe_falcon()}
+
+
+def ratio(case: dict[str, Any], one: str, other: str) -> Estimate | None:
+    """Return the speed of a side of the file over that of another; None: one is not in the case."""
+    sides = case["sides"]
+    if one not in sides or other not in sides:
+        return None
+    first, second = (Record(x, tuple(sides[x]["seconds"])) for x in (one, other))
+    return first.over(second)
+
+
+def packed_memory(cases: Sequence[dict[str, Any]]) -> float:
+    """Return the memory of packed weights, relative to that of the weights."""
+    taken = sum(x["sides"][PACKED]["extra_bytes"] for x in cases)
+    return taken / sum(x["K"] * x["N"] * of(x["dtype"]).itemsize for x in cases)
 
 
 def estimate_of(entry: dict[str, Any]) -> Estimate:

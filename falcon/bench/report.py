@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+from collections.abc import Iterable
 from html import escape
 from importlib import resources
 from pathlib import Path
@@ -51,19 +52,18 @@ def page(document: dict[str, Any], pictures: list[str]) -> str:
     file = resources.files(__package__) / "data" / "report.html"
     won = [f"<b>{escape(x.group)}</b>, {x.cases} shapes. Fastest: {escape(x.winner())}."
            for x in tables.verdicts(document)]  # fmt: skip
-    severe, others = ([escape(x.text) for x in tables.doubts(document) if x.severe == y]
-                      for y in (True, False))  # fmt: skip
+    wrong, others = (map(escape, said) for said in tables.doubts(document))
     return Template(file.read_text(encoding="utf-8")).substitute(
         setting=escape(_setting(document)),
         verdicts=_paragraphs(won, "verdict"),
-        severe=_paragraphs(severe, "severe"),
+        severe=_paragraphs(wrong, "severe"),
         warnings=_paragraphs(others, "warning"),
         pictures="\n".join(pictures),
         tables=escape(tables.text(document)),
     )
 
 
-def _paragraphs(texts: list[str], kind: str) -> str:
+def _paragraphs(texts: Iterable[str], kind: str) -> str:
     return "\n".join(f'<p class="{kind}">{x}</p>' for x in texts)
 
 

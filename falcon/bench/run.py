@@ -204,7 +204,8 @@ def _show(document: dict[str, Any], options: argparse.Namespace, said: Sequence[
     else:
         print(tables.text(document))
     sys.stdout.flush()
-    for line in [*(f"warning: {x.text}" for x in tables.doubts(document)), *said]:
+    wrong, others = tables.doubts(document)
+    for line in [*(f"warning: {x}" for x in (*wrong, *others)), *said]:
         print(fill(line, 100, break_on_hyphens=False), file=sys.stderr)
     sys.stderr.flush()
     if covered:

@@ -181,10 +181,6 @@ def _print_speeds(
     return tuple(chosen)
 
 
-def _order(x: Scheme) -> tuple:
-    return sorted(x.format), x.rank, sum(x.nnz)
-
-
 def _print_schemes(
     found: list[Scheme], more: dict[str, list[str]], labels: list[str] | None = None
 ) -> None:
@@ -193,9 +189,10 @@ def _print_schemes(
              "e_max", *more, "source")]  # fmt: skip
     labels = labels or [x.name for x in found]
     added = list(zip(*more.values(), strict=True)) if more else [()] * len(found)
-    order = sorted(zip(found, labels, added, strict=True), key=lambda x: _order(x[0]))
+    held = sorted(zip(found, labels, added, strict=True),
+                  key=lambda x: (sorted(x[0].format), x[0].rank, sum(x[0].nnz)))  # fmt: skip
     with Progress("counting additions"):
-        rows += [_row(*x) for x in order]
+        rows += [_row(*x) for x in held]
     print(format_table(rows, left=2))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from falcon._core.dtypes import FLOAT32, FLOAT64, of
 from falcon._core.options import thread_count
-from falcon._front.info import kernel_peaks
+from falcon._cpu import peak
 
 from . import compare
 from .compare import Comparison, Prepared, Say, Side, SideError, own_classical
@@ -125,5 +125,5 @@ def list_peers(options: argparse.Namespace) -> list[dict[str, Any]]:
 def peak_entry(threads: int, dtypes: list[str]) -> dict[str, Any]:
     """Measure the micro-kernels of some types alone; return the entry `peak` of the record file."""
     rates = [{"dtype": x.dtype, "isa": x.isa, "gflops": round(x.gflops, 2)}
-             for x in kernel_peaks(threads, dtypes)]  # fmt: skip
+             for x in peak.measure(threads, dtypes)]  # fmt: skip
     return {"threads": threads, "gflops": rates}

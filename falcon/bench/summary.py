@@ -9,11 +9,10 @@ from collections import Counter
 from math import inf
 from typing import Any
 
-from falcon._core.dtypes import of
 from falcon._core.text import format_table
-from falcon._core.timing import Estimate, Record, geometric_mean
+from falcon._core.timing import Estimate, geometric_mean
 
-from .records import CLASSICAL, FALCON, NUMPY, PACKED
+from .records import CLASSICAL, FALCON, NUMPY, PACKED, packed_memory, ratio
 from .tables import NO_VERDICT
 
 _WIDTH = 100
@@ -79,12 +78,10 @@ def answer(document: dict[str, Any]) -> str:
     line = f"on this machine falcon multiplies {what} {speed}{f'; {held}' if held else ''}"
     if not packed:
         return line
-    some = [x for x in cases if PACKED in x["sides"]]
-    taken = sum(x["sides"][PACKED]["extra_bytes"] for x in some)
-    weights = sum(x["K"] * x["N"] * of(x["dtype"]).itemsize for x in some)
+    memory = packed_memory([x for x in cases if PACKED in x["sides"]])
     return (
         f"with weights packed beforehand {geometric_mean(packed)[0]:.2f} times, for "
-        f"{taken / weights:.2f} times their memory\n{line}"
+        f"{memory:.2f} times their memory\n{line}"
     )
 
 
@@ -96,12 +93,7 @@ def _rows(cases: list[dict[str, Any]]) -> list[int]:
 
 def _over_numpy(cases: list[dict[str, Any]], side: str) -> list[Estimate]:
     """Return the speed of a side relative to NumPy's, in each case that has both."""
-    found = []
-    for x in cases:
-        if side in x["sides"] and NUMPY in x["sides"]:
-            one, other = (Record(y, tuple(x["sides"][y]["seconds"])) for y in (side, NUMPY))
-            found.append(one.over(other))
-    return found
+    return [found for x in cases if (found := ratio(x, side, NUMPY)) is not None]
 
 
 def _mean(found: list[Estimate]) -> str:

@@ -13,7 +13,10 @@ from typing import Any
 import numpy as np
 
 import falcon
-from falcon._front.info import hardware
+from falcon._core.options import thread_count
+from falcon._cpu.backend import cache_bytes
+from falcon._numpy.rates import blas_name, held
+from falcon.decision.machine import cpu_model
 
 
 def describe_machine() -> dict[str, Any]:
@@ -22,7 +25,11 @@ def describe_machine() -> dict[str, Any]:
     with suppress(AttributeError, ValueError, OSError):
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
-        **hardware(),
+        "cpu": cpu_model(),
+        "cpus": thread_count(),
+        "caches": cache_bytes(),
+        "numpy_blas": blas_name(),
+        "numpy_held": held(),
         "memory": memory,
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": platform.python_version(),

@@ -8,53 +8,42 @@ from typing import Any
 
 from falcon._core.dtypes import of
 from falcon._core.text import format_table
-from falcon._core.timing import LEAST_PAIRS, Estimate, Record, geometric_mean
+from falcon._core.timing import LEAST_PAIRS, Estimate, geometric_mean
 
-from .records import CLASSICAL, FALCON, PACKED, estimate_of
+from .records import CLASSICAL, FALCON, PACKED, estimate_of, packed_memory, ratio
 
 INTERVAL = "± distance to the farther end of its 95 % confidence interval; * not known to 2 %"
 
 
-@dataclass(frozen=True, slots=True)
-class Doubt:
-    """A reason not to trust a record file; `severe`: a wrong result, or all of the file."""
-
-    text: str
-    severe: bool
-
-
-def doubts(document: dict[str, Any]) -> list[Doubt]:
-    """Return the reasons not to trust a record file."""
+def doubts(document: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """Return what is wrong with a record file, and what else is a reason not to trust it."""
     held = document["machine"].get("numpy_held")
-    said = [Doubt(held, False)] if held else []
+    wrong, others = [], [held] if held else []
     ratios, unknown = 0, []
-    others: dict[str, None] = {}  # sides that had another number of threads
+    threads: dict[str, None] = {}  # sides that had another number of them
     for x in document["cases"]:
         by_blas = of(x["dtype"]).has_blas  # NumPy's loops for other types have one thread
         for name, side in x["sides"].items():
             if by_blas and side["threads"] not in (None, document["threads"]):
-                others[f"{name} {side['threads']}"] = None
+                threads[f"{name} {side['threads']}"] = None
             if not side["correct"]:
-                text = f"WRONG RESULT: {name} on {x['key']}, relative error {side['error']}"
-                said.append(Doubt(text, True))
-        for name, why in x["failed"].items():
-            said.append(Doubt(f"{name} failed on {x['key']}: {why}", True))
+                what = f"WRONG RESULT: {name} on {x['key']}"
+                wrong.append(f"{what}, relative error {side['error']}")
+        wrong += [f"{name} failed on {x['key']}: {why}" for name, why in x["failed"].items()]
         for name, y in x["speedups"].items():
             ratios += 1
             if not y["known"]:
                 key = f"{x['label']} {x['key']}".strip()
                 unknown.append(f"{key} ({name} to {100 * y['uncertainty']:.1f} %)")
-    if others:
-        text = f"not all sides had {document['threads']} threads: {', '.join(others)}"
-        said.append(Doubt(text, False))
+    if threads:
+        others.append(f"not all sides had {document['threads']} threads: {', '.join(threads)}")
     if unknown:
-        text = (
+        others.append(
             f"{len(unknown)} of {ratios} ratios not known to 2 %, or from fewer than "
             f"{LEAST_PAIRS} pairs: {', '.join(unknown[:3])}{' ...' if unknown[3:] else ''}; repeat "
             "when the machine is quiet, or with a larger --case-seconds"
         )
-        said.append(Doubt(text, False))
-    return said
+    return wrong, others
 
 
 def side_names(cases: Iterable[dict[str, Any]]) -> list[str]:
@@ -118,11 +107,9 @@ def packing(document: dict[str, Any]) -> list[str]:
     said = []
     for rows, cases in by_rows.items():
         mean, uncertainty = geometric_mean(estimate_of(x["speedups"][PACKED]) for x in cases)
-        taken = sum(x["sides"][PACKED]["extra_bytes"] for x in cases)
-        weights = sum(x["K"] * x["N"] * of(x["dtype"]).itemsize for x in cases)
         said.append(
             f"packed weights, {rows}: {1 / mean:.3f} ± {uncertainty / mean:.3f} times as fast as "
-            f"weights that are not, with {taken / weights:.2f} times their memory beside them"
+            f"weights that are not, with {packed_memory(cases):.2f} times their memory beside them"
         )
     return said
 
@@ -170,17 +157,14 @@ def format_cases(cases: Sequence[dict[str, Any]]) -> str:
             rows.append(f"\n{note}")
         size = f"{x['M']} x {x['N']} x {x['K']} {x['dtype']}"
         rows.append(f"{x['label'] or x['workload']}, {size}, {x['rounds']} pairs")
-        sides = x["sides"]
-        records = {name: Record(name, tuple(y["seconds"])) for name, y in sides.items()}
-        classical = sides.get(CLASSICAL, {}).get("error")
-        for name, y in sides.items():
+        classical = x["sides"].get(CLASSICAL, {}).get("error")
+        for name, y in x["sides"].items():
             ratios = []
             for at, (one, other) in enumerate(((FALCON, name), (name, library))):
-                ratio = None
-                if one != other and one in records and other in records:
-                    ratio = records[one].over(records[other])
-                    over.setdefault(name, ([], []))[at].append(ratio)
-                ratios.append(str(ratio or ""))
+                found = None if one == other else ratio(x, one, other)
+                if found is not None:
+                    over.setdefault(name, ([], []))[at].append(found)
+                ratios.append(str(found or ""))
             facts = (y["facts"].get(title, "") for title in titles)
             rows.append((
                 f"  {name}", f"{1e3 * y['median']:.4g}", f"{y['gflops']:.1f}", *ratios,

@@ -62,13 +62,15 @@ class Server:
         assert self.job is not None
         return min(timed(self.job.run) for _ in range(repeats))
 
-    def describe(self, dtype: str) -> dict[str, Any]:
-        """Multiply once; return what the library tells of itself."""
-        row = of(dtype)
-        a, b = operands(_DESCRIBED, row.numpy, seed=0)
-        out = np.empty((_DESCRIBED.M, _DESCRIBED.N), product_dtype(a.dtype))
-        LIBRARIES[self.name].job(a, b, out).run()
-        return LIBRARIES[self.name].describe(row)
+    def describe(self, dtypes: list[str]) -> dict[str, dict[str, Any]]:
+        """Multiply once in each type; return by type what the library tells of itself."""
+        library, told = LIBRARIES[self.name], {}
+        for dtype in dtypes:
+            a, b = operands(_DESCRIBED, of(dtype).numpy, seed=0)
+            out = np.empty((_DESCRIBED.M, _DESCRIBED.N), product_dtype(a.dtype))
+            library.job(a, b, out).run()
+            told[dtype] = library.describe(of(dtype))
+        return told
 
 
 def main() -> int:

@@ -50,10 +50,6 @@ class Shape:
         """Operations of the classical algorithm, 2MNK for each product."""
         return 2.0 * self.M * self.N * self.K * self.count
 
-    def sizes(self) -> dict[str, int]:
-        """Return M, N and K, as record files hold them."""
-        return {"M": self.M, "N": self.N, "K": self.K}
-
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -78,25 +74,26 @@ class Workload:
 
 
 @cache
-def _data() -> dict[str, Any]:
-    file = resources.files(__package__) / "data" / "llm_shapes.json"
+def data(name: str) -> dict[str, Any]:
+    """Return what a JSON file of this package holds."""
+    file = resources.files(__package__) / "data" / f"{name}.json"
     return json.loads(file.read_text(encoding="utf-8"))
 
 
-def models() -> list[str]:
-    """Names of the models whose layers are known."""
-    return list(_data()["models"])
+def model(name: str, known: dict[str, Any], what: str = "there is no model") -> Any:
+    """Return the entry of a model, in letters of any case.
+
+    Raises ValueError: there is none; the message lists those that are known.
+    """
+    found = {x.lower(): entry for x, entry in known.items()}.get(name.lower())
+    if found is None:
+        raise ValueError(f"{what} {name!r}; known: {', '.join(known)}")
+    return found
 
 
 def model_shapes(name: str, tokens: int) -> list[Shape]:
-    """Linear layers of a model at that many tokens.
-
-    Raises ValueError: the model is not known; the message lists those that are.
-    """
-    known = {model.lower(): model for model in models()}
-    if name.lower() not in known:
-        raise ValueError(f"there is no model {name!r}; known: {', '.join(models())}")
-    layers = _data()["models"][known[name.lower()]]
+    """Linear layers of a model at that many tokens."""
+    layers = model(name, data("llm_shapes")["models"])
     return [Shape(tokens, n, k, layer) for layer, (n, k) in layers.items()]
 
 
@@ -112,7 +109,7 @@ def layers(names: Sequence[str], tokens: int) -> list[Shape]:
 
 def _workloads() -> dict[str, Workload]:
     workloads = {}
-    for name, x in _data()["workloads"].items():
+    for name, x in data("llm_shapes")["workloads"].items():
         shapes = [
             Shape(*sizes) if len(sizes) == 3 else Shape.of_batch(*sizes)
             for sizes in x.get("shapes", ())

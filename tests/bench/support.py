@@ -63,7 +63,8 @@ class FakeWorker:
             raise SideError(self.name, "not installed")
         names = {"Old": "narrow", "Older": "narrow"}
         kernel = names.get(self.peer.environment.get("OPENBLAS_CORETYPE"), "wide")
-        return {"library": self.peer.library, "version": "1.0", "threads": 2, "kernel": kernel}
+        told = {"library": self.peer.library, "version": "1.0", "threads": 2, "kernel": kernel}
+        return {x: dict(told) for x in request["dtypes"]}
 
     def close(self):
         pass

@@ -153,7 +153,7 @@ def test_refused(capsys, arguments, message, tmp_path):
 
 def test_the_peak(capsys, monkeypatch):
     found = [Peak("float32", "avx2", 2, 123.45)]
-    monkeypatch.setattr("falcon._cpu.peak.measure", lambda threads, dtypes: found)
+    monkeypatch.setattr("falcon._cpu.peak.measure", lambda threads: found)
     _, out, _ = run(capsys, "bench", "--peak", "--threads", "2")
     assert out.splitlines()[1].split() == ["avx2", "float32", "2", "123.5"]
     found.clear()

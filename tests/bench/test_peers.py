@@ -67,7 +67,7 @@ def test_a_worker_has_the_threads_of_the_comparison(monkeypatch):
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")
     for peer in (FALCON, NUMPY):
         with Worker(peer, 1) as worker:
-            assert worker.ask("describe", dtype="float32")["threads"] == 1
+            assert worker.ask("describe", dtypes=["float32"])["float32"]["threads"] == 1
 
 
 def test_a_worker_that_dies():

@@ -6,8 +6,8 @@ import pytest
 from falcon.bench.workloads import (
     WORKLOADS,
     Shape,
+    data,
     model_shapes,
-    models,
     operands,
     parse_shape,
     parse_shapes,
@@ -15,7 +15,7 @@ from falcon.bench.workloads import (
 
 
 def test_models():
-    found = models()
+    found = data("llm_shapes")["models"]
     assert {"Qwen2.5-7B", "DeepSeek-R1", "Llama-3.1-70B"} <= set(found)
     for name in found:
         shapes = model_shapes(name, 512)

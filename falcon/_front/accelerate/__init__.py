@@ -7,8 +7,7 @@
       multi_dot, cov ...
 
     _loops.c        what asks falcon, and NumPy's own
-    switch.py       accelerate(): on and off
-    workers.py      worker processes switch it on as well
+    switch.py       accelerate(): on and off, in worker processes as well
     site/           what Python imports when such a process starts
     profile.py      profile(): where a program multiplies, and what falcon gains there
     beside.py       NumPy timed beside falcon, for a profile

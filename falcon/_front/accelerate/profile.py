@@ -147,7 +147,10 @@ class Profile:
             alike.setdefault(key, []).append((plan, is_batch, *counted))
         rows = []
         for (place, within, problem, scheme, backend), some in alike.items():
-            mine, numpy = (_total(x) for x in zip(*map(_predictions, some), strict=True))
+            told = [x for x in map(_predictions, some) if x is not None]
+            mine, numpy = (None, None)
+            if len(told) == len(some):
+                mine, numpy = map(sum, zip(*told, strict=True))
             beside, ratios = self._beside, set()
             if beside is not None:
                 ratios = {tuple(beside.ratios(plan, is_batch)) for plan, is_batch, *_ in some}
@@ -236,19 +239,14 @@ class Profile:
         return f"{head}\n{body}\n{note}\n\n{verdict}"
 
 
-def _predictions(counted: tuple[Plan, bool, float, float]) -> tuple[float | None, float | None]:
-    """Return seconds of falcon and of NumPy for all calls; the model knows no batches."""
+def _predictions(counted: tuple[Plan, bool, float, float]) -> tuple[float, float] | None:
+    """Return seconds of falcon and of NumPy for all calls; None: the model knows no batches."""
     plan, is_batch, calls, _ = counted
     numpy = None if is_batch or plan.options.modulus else by_numpy(plan)
     if numpy is None:
-        return None, None
+        return None
     mine = numpy if is_numpy(plan) else predicted(plan)
     return calls * mine.total, calls * numpy.total
-
-
-def _total(values: Iterable[float | None]) -> float | None:
-    found = list(values)
-    return None if None in found else sum(x for x in found if x is not None)
 
 
 def _saved(rows: Iterable[Row], way: int) -> float:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,6 @@ from falcon._core.policy import (
 from falcon._numpy import original
 
 from ..matmul import matmul
-from . import workers
 
 try:
     from . import _loops
@@ -35,6 +36,9 @@ _is_on = _was_told = False
 _NOT_ASKED = {"ignore", "warn"}
 # Operations from which a call of Python pays where NumPy multiplies in loops.
 _LEAST_OF_LOOPS = 1e5
+# Python imports ``sitecustomize`` when it starts: this folder holds one, which obeys the variable.
+# Only child processes find it, by their PYTHONPATH.
+_SITE, _VARIABLE = str(Path(__file__).with_name("site")), "FALCON_ACCELERATE"
 
 
 class Switch:
@@ -124,13 +128,23 @@ def accelerate(on: bool = True, *, quiet: bool = False, inherit: bool = False) -
             _base = before
             raise
     if inherit:
-        workers.inherit(on)
+        _inherit(on)
     return Switch(on, before, quiet)
 
 
 def is_on() -> bool:
     """Whether NumPy's products run on falcon now."""
     return _is_on
+
+
+def _inherit(on: bool) -> None:
+    """Change the environment of child processes."""
+    paths = [x for x in os.environ.get("PYTHONPATH", "").split(os.pathsep) if x and x != _SITE]
+    values = {_VARIABLE: "1" if on else "", "PYTHONPATH": os.pathsep.join([_SITE] * on + paths)}
+    for name, value in values.items():
+        os.environ.pop(name, None)
+        if value:
+            os.environ[name] = value
 
 
 def _product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Any:

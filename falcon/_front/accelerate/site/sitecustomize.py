@@ -1,11 +1,12 @@
-"""Python imports this when a process starts that inherits `falcon.accelerate`; see ../workers.py.
+"""Python imports this when a process starts that inherits `falcon.accelerate`; see ../switch.py.
 
 It imports nothing of falcon or NumPy: acceleration is switched on once the program imports NumPy.
 """
 
 import os
 import sys
-from importlib.abc import Loader, MetaPathFinder
+from functools import partial
+from importlib.abc import MetaPathFinder
 from importlib.machinery import PathFinder
 
 
@@ -13,37 +14,26 @@ class _Watch(MetaPathFinder):
     """Finds NumPy as always, and switches acceleration on once it is imported."""
 
     def find_spec(self, name, path=None, target=None):
-        """Return NumPy's spec, with a loader that does more."""
+        """Return NumPy's spec, whose loader does more, once."""
         if name != "numpy":
             return None
         sys.meta_path.remove(self)
         spec = PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader)
+            vars(spec.loader)["exec_module"] = partial(_run, spec.loader)
         return spec
 
 
-class _Loader(Loader):
-    def __init__(self, loader):
-        self._loader = loader
+def _run(loader, module):
+    """Import NumPy by its loader, then switch acceleration on."""
+    del loader.exec_module  # this one: its class has its own
+    loader.exec_module(module)
+    try:
+        from falcon._front.accelerate.switch import accelerate
 
-    def __getattr__(self, name):
-        return getattr(self._loader, name)
-
-    def create_module(self, spec):
-        """Leave it to NumPy's own loader."""
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module):
-        """Import NumPy, then switch acceleration on."""
-        self._loader.exec_module(module)
-        module.__spec__.loader = module.__loader__ = self._loader
-        try:
-            from falcon._front.accelerate.switch import accelerate
-
-            accelerate(quiet=True)
-        except (ImportError, RuntimeError) as error:
-            print(f"falcon: NumPy is not accelerated in this process: {error}", file=sys.stderr)
+        accelerate(quiet=True)
+    except (ImportError, RuntimeError) as error:
+        print(f"falcon: NumPy is not accelerated in this process: {error}", file=sys.stderr)
 
 
 def _next():
