@@ -23,10 +23,10 @@ from falcon._core.problem import Problem
 
 from .limits import panels_fit, within_limit
 
-# Flop from which "auto" compares other arithmetic: splits of float32, those on a GPU (equal at
-# 2048^3 on an H200, twice as fast from 3072^3 on), and float64 for integers, whose products are by
-# then longer than the pass over norms.
-_LEAST_SPLIT, _LEAST_SPLIT_ON_GPU, _LEAST_BY_FLOAT = 2e8, 1.5e10, 4e6
+# Flop from which "auto" compares other arithmetic: splits of float32, those on a GPU (H200: as
+# fast at 1280^3, 1.8 times at 1536^3), and float64 for integers, whose products are by then longer
+# than the pass over norms.
+_LEAST_SPLIT, _LEAST_SPLIT_ON_GPU, _LEAST_BY_FLOAT = 2e8, 6e9, 4e6
 # By what predicted times of other arithmetic are multiplied: it must take 5 % less time.
 _PRICE = 1 / 0.95
 

@@ -255,6 +255,7 @@ def test_a_limit_counts_every_buffer_or_is_refused(monkeypatch):
     """Operands and results that the engine cannot address are copied: inside the limit."""
     a = np.ones((300, 300))
     room = 8 * 300 * 300
+    how = {"scheme": "strassen", "backend": "cpu", "threads": 2}
     raw = np.zeros(a.nbytes + 1, np.uint8)[1:].view("f8").reshape(a.shape)
     ledger = Ledger()
     monkeypatch.setattr(pool, "_core", ledger)
@@ -262,10 +263,10 @@ def test_a_limit_counts_every_buffer_or_is_refused(monkeypatch):
         release_workspace()
         ledger.sizes.clear()
         limit = 1 << 20
-        falcon.gemm(x, a, out=out, scheme="strassen", backend="cpu", workspace_limit=limit)
+        falcon.gemm(x, a, out=out, workspace_limit=limit, **how)
         assert ledger.sizes[0] + copies * room <= limit
         with pytest.raises(ValueError, match="workspace_limit"):
-            falcon.gemm(x, a, out=out, scheme="strassen", backend="cpu", workspace_limit=room)
+            falcon.gemm(x, a, out=out, workspace_limit=room, **how)
     release_workspace()
 
 
