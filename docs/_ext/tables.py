@@ -65,13 +65,13 @@ def machine(page: Path) -> str:
         ", ".join(f"falcon at {x[:10]}" for x in commits if x)
         or f"falcon {found['sessions'][-1]['falcon']['version']}"
     )
-    lines = [
-        f"{cpu}, {found['threads']} threads of {found['machine']['cpus']} CPUs; {sizes}; "
-        f"{started[-1]}, {at}.",
-        "",
-        "| library | version | kernels |",
-        "| --- | --- | --- |",
-    ]
+    what = f"{cpu}, {found['threads']} threads of {found['machine']['cpus']} CPUs; {sizes}"
+    if "gpu" in found["machine"]:
+        name, *libraries = found["machine"]["gpu"].items()
+        what = f"{name[1]}; {', '.join(f'{x} {y}' for x, y in libraries)}"
+    lines = [f"{what}; {started[-1]}, {at}.", ""]
+    if found["peers"]:
+        lines += ["| library | version | kernels |", "| --- | --- | --- |"]
     for x in found["peers"]:
         if not x["absent"]:
             kernels = f"{tables.by_dtype(x['kernels'])} {tables.format_settings(x['environment'])}"
