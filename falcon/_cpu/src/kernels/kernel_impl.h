@@ -1,22 +1,15 @@
 /* kernel_impl.h - template: the kernels of one instruction set for all types that are packed into one type of panel.
  *
- * The including file defines ISA (name) and ISA_ID; P (a panel of vec_types.h), MR, NR, NR_VECS, KC; and X_1, X_2 and
- * X_3, as many as there are: the types of operands that are packed into such panels; PAIR_1 and PAIR_2: two types in
- * one product.  It gets a `falcon_kernel` for each of them, filled in at the bottom of operand_impl.h.  All functions
- * are static.  Where it defines TILES, the micro-kernel is that of tile_impl.h, else
- * that of vector_impl.h; where it defines BLOCKS, with the steps of block_impl.h.
+ * The including file defines ISA (name) and ISA_ID; P (a panel of vec_types.h) and P_SIZES: MR, NR, NR in vectors, KC;
+ * and X_1 to X_4, as many as there are: further types of operands that are packed into such panels.  It gets a
+ * `falcon_kernel` for each of them and for P, filled in at the bottom of operand_impl.h.  All functions are static.
+ * Where it defines TILES, the micro-kernel is that of tile_impl.h, else that of vector_impl.h; where it defines BLOCKS,
+ * with the steps of block_impl.h.  P_BY_COLUMNS: 1 where the instruction of block_impl.h takes its operands the other
+ * way round.  P_AHEAD: bytes ahead in A to prefetch into L1 at every second step.
  *
  * What depends on panels and accumulators only is in here, in combine_impl.h and (for a C of accumulators) c_impl.h:
  * operands of several types share it.  Vectors may have any width that the compiler knows.
  */
-/* 1: the instruction of block_impl.h takes its operands the other way round. */
-#ifndef BY_COLUMNS
-#define BY_COLUMNS 0
-#endif
-/* Bytes ahead in A to prefetch into L1 at every second step, 0: none. */
-#ifndef A_AHEAD
-#define A_AHEAD 0
-#endif
 #ifndef FALCON_KERNEL_IMPL_H
 #define FALCON_KERNEL_IMPL_H
 #include "modulo_impl.h"
@@ -52,6 +45,15 @@
 #define CAT4_(a, b, c, d) a##_##b##_##c##_##d
 #define CAT4(a, b, c, d) CAT4_(a, b, c, d)
 #define NAME(x) CAT3(ISA, P, x)
+#define PICK(which, sizes) which(sizes)
+#define PICK_MR(mr, nr, vecs, kc) mr
+#define PICK_NR(mr, nr, vecs, kc) nr
+#define PICK_VECS(mr, nr, vecs, kc) vecs
+#define PICK_KC(mr, nr, vecs, kc) kc
+#define MR PICK(PICK_MR, CAT(P, _SIZES))
+#define NR PICK(PICK_NR, CAT(P, _SIZES))
+#define NR_VECS PICK(PICK_VECS, CAT(P, _SIZES))
+#define KC PICK(PICK_KC, CAT(P, _SIZES))
 #define D CAT(P, _ACC) /* the type of accumulators */
 #define T CAT(D, _T)
 #define VEC CAT(D, _VEC)
@@ -289,40 +291,27 @@ static void NAME(fence)(void) {
 #define C_NAME(x) CAT4(ISA, P, acc, x)
 #include "c_impl.h"
 
-#define PAIR 0
+#define X P
+#include "operand_impl.h"
 #ifdef X_1
 #define X X_1
 #include "operand_impl.h"
+#undef X_1
 #endif
 #ifdef X_2
 #define X X_2
 #include "operand_impl.h"
+#undef X_2
 #endif
 #ifdef X_3
 #define X X_3
 #include "operand_impl.h"
-#endif
-#undef PAIR
-#define PAIR 1
-#ifdef PAIR_1
-#define X PAIR_1
-#include "operand_impl.h"
-#endif
-#ifdef PAIR_2
-#define X PAIR_2
-#include "operand_impl.h"
-#endif
-#undef PAIR
-#undef P
-#undef MR
-#undef NR
-#undef NR_VECS
-#undef KC
-#undef A_AHEAD
-#undef BY_COLUMNS
-#undef INTERPRET_A
-#undef X_1
-#undef X_2
 #undef X_3
-#undef PAIR_1
-#undef PAIR_2
+#endif
+#ifdef X_4
+#define X X_4
+#include "operand_impl.h"
+#undef X_4
+#endif
+#undef P
+#undef INTERPRET_A

@@ -4,6 +4,7 @@
  * Where PAIR is 1, X stands for two types: A's elements are X_LEFT, B's X_RIGHT.  Then B is packed by the functions of
  * its own type, into panels P_OF_B, and there is no C of elements. */
 #define X_NAME(x) CAT4(ISA, P, X, x)
+#define PAIR CAT(X, _PAIR)
 #if PAIR
 #define X_A CAT(X, _LEFT)
 #define X_B CAT(X, _RIGHT)
@@ -207,6 +208,7 @@ const falcon_kernel CAT3(falcon_kernel, ISA, X) = {
 #undef STR_
 #undef STR
 #undef X
+#undef PAIR
 #undef X_NAME
 #undef X_T
 #undef X_READ

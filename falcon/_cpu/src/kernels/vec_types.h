@@ -364,15 +364,17 @@ typedef VECTOR_OF(int16_t, 2 * i32_VLEN) i16_PAIRS;
 #define u8_BITS(v) ((v) & 0xff)
 #define u8_AS_u8(p) LANES_AT(p)
 
-/* Unsigned elements of A by signed ones of B, and the reverse: kernels for two types (PAIR in kernel_impl.h), with
+/* Unsigned elements of A by signed ones of B, and the reverse: kernels for two types, with
  * panels of fours where an instruction set has a u8i8_DOT and an i8u8_DOT.  x86's instruction multiplies them as they
  * are; NEON's take two operands of a kind, so there A's elements are shifted to the kind of B's. */
 #define u8i8_ID FALCON_U8I8
+#define u8i8_PAIR 1
 #define u8i8_LEFT u8
 #define u8i8_RIGHT i8
 #define u8i8_SWAPPED i8u8
 #define u8i8_OF_B i8 /* panels of B are those of that type */
 #define i8u8_ID FALCON_I8U8
+#define i8u8_PAIR 1
 #define i8u8_LEFT i8
 #define i8u8_RIGHT u8
 #define i8u8_SWAPPED u8i8

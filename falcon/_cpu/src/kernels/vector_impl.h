@@ -16,8 +16,9 @@ INLINE void NAME(ukr_body)(const int mr, const int nv, ptrdiff_t kc, const LANE 
     for (; p >= 2; p -= 2) {
         __builtin_prefetch(pf, 0, 2);
         pf += pf_step;
-        if (A_AHEAD)
-            __builtin_prefetch((const char *)a + A_AHEAD, 0, 3);
+#if CAT(P, _AHEAD)
+        __builtin_prefetch((const char *)a + CAT(P, _AHEAD), 0, 3);
+#endif
         NAME(step)(mr, nv, 1, c, a, b);
         NAME(step)(mr, nv, 1, c, a + MR, b + ldb);
         a += 2 * MR;
