@@ -20,10 +20,10 @@ INLINE void NAME(step)(const int mr, const int nv, const int apart, VEC c[V_ROWS
     (void)apart; /* lanes of A are neighbours */
 #pragma GCC unroll 8
     for (int i = 0; i < mr; i += 2)
-        av[i / 2] = CAT(P, _LANES)(a + i);
+        av[i / 2] = LANE_LOAD(a + i);
 #pragma GCC unroll 8
     for (int j = 0; j < 2 * nv; j++) {
-        const LANE_VEC bv = CAT(P, _LANES)(b + 2 * j);
+        const LANE_VEC bv = LANE_LOAD(b + 2 * j);
 #pragma GCC unroll 8
         for (int i = 0; i < mr; i += 2)
             NAME(add)(c[i + j % 2] + j / 2, av[i / 2], bv);

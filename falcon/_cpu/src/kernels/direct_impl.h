@@ -27,7 +27,7 @@ INLINE void NAME(direct_body)(const int mr, const int nv, const int whole, const
                                         : CAT(D, _LOAD_SOME)((const T *)b + j * VLEN, some);
 #pragma GCC unroll 16
         for (int i = 0; i < mr; i++) {
-            const VEC av = CAT(P, _SPREAD)(NAME(row)(i, at, rs));
+            const VEC av = LANE_SPREAD(NAME(row)(i, at, rs));
 #pragma GCC unroll 4
             for (int j = 0; j < nv; j++)
                 NAME(add)(s[i] + j, av, bv[j]);

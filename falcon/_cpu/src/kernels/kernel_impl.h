@@ -68,20 +68,19 @@
 #define COEF CAT(D, _COEF)
 #define SCALAR CAT(D, _SCALAR)
 #define NV (NR / VLEN)
-/* Lanes of panels as vec_types.h has them, or for blocks pairs of these; L: accumulators of a lane's size, as which
- * lanes are moved. */
+/* Steps of K in a lane, or for blocks in a pair of lanes; L: accumulators of a lane's size, as which lanes are moved.
+ */
 #if BLOCKS
 #define KR (2 * CAT(P, _KR))
-#define LANE uint64_t
+#define LANE_OF_STEPS uint64_t
 #define L f64
 #else
 #define KR CAT(P, _KR)
-#define LANE CAT(P, _LANE)
+#define LANE_OF_STEPS falcon_lane
 #define L D
 #endif
 #define L_VEC CAT(L, _VEC)
 #define L_VLEN CAT(L, _VLEN)
-#define LANE_VEC __typeof__(CAT(P, _LANES)((const LANE *)0))
 #define P_T CAT(P, _T)
 #define FLIP CAT(P, _FLIP)
 /* What depends on the kind of micro-kernel.  A_DEPTH: steps of a line that lie together in A's panels (a lane, or a row
@@ -118,6 +117,24 @@
 #define INLINE static inline __attribute__((always_inline))
 #endif
 
+/* A lane of a panel, an element or 32 bits (for blocks a pair of these); a vector of lanes, loaded, or one broadcast.
+ */
+#undef LANE
+#undef LANE_VEC
+#undef LANE_LOAD
+#undef LANE_SPREAD
+#if CAT(P, _KR) == 1
+#define LANE T
+#define LANE_VEC VEC
+#define LANE_LOAD(p) V_LOAD(p)
+#define LANE_SPREAD(p) V_SET1(*(p))
+#else
+#define LANE LANE_OF_STEPS
+#define LANE_VEC i32_VEC
+#define LANE_LOAD(p) i32_LOAD(p)
+#define LANE_SPREAD(p) SPREAD_LANE(p)
+#endif
+
 /* c += a b.  On a copy of *c: GCC 12 keeps an array in memory if its elements are cast to another vector type. */
 INLINE void NAME(add)(VEC *c, LANE_VEC a, LANE_VEC b) {
     const VEC before = *c;
@@ -145,10 +162,10 @@ INLINE void NAME(step)(const int mr, const int nv, const int apart, VEC c[V_ROWS
     LANE_VEC bv[NV];
 #pragma GCC unroll 4
     for (int j = 0; j < nv; j++)
-        bv[j] = CAT(P, _LANES)(b + j * VLEN);
+        bv[j] = LANE_LOAD(b + j * VLEN);
 #pragma GCC unroll 16
     for (int i = 0; i < mr; i++) {
-        LANE_VEC av = CAT(P, _SPREAD)(a + i * apart);
+        LANE_VEC av = LANE_SPREAD(a + i * apart);
 #if FLIP && !A_FLIP
         av = (LANE_VEC)((i32_VEC)av ^ FLIP);
 #endif

@@ -10,9 +10,9 @@
  *   _T, _ID, _GET and _PUT (one value), _RAW (a vector of them as stored), _READ, _WRITE, _STREAMED, _WIDEN and _NARROW
  *   (between _RAW and accumulators; to nearest even, integers wrap)
  * Panels:
- *   _ACC: its accumulators; _KR: steps of K in a lane; _LANE, _SPREAD (broadcast of one lane), _LANES (a vector of
- *   lanes); _DOT(a, b, c): c + a b; _BITS(v): elements that are held in accumulators, as the low bits of integers;
- *   _FLIP: what A's lanes are xored with in a panel, which shifts its elements by 2^7;
+ *   _ACC: its accumulators; _KR: steps of K in a lane; _DOT(a, b, c): c + a b; _BITS(v): elements that are held in
+ *   accumulators, as the low bits of integers; _FLIP: what A's lanes are xored with in a panel, which shifts its
+ *   elements by 2^7;
  *   _BLOCK(a, b, c): see block_impl.h
  *   x_AS_p(q): lanes of a panel of type p from elements of type x at q
  */
@@ -264,9 +264,6 @@ typedef uint32_t lanes_at __attribute__((vector_size(VEC_BYTES), aligned(1), may
 
 #define f32_ACC f32
 #define f32_KR 1
-#define f32_LANE float
-#define f32_SPREAD(p) f32_SET1(*(p))
-#define f32_LANES(p) f32_LOAD(p)
 #define f32_DOT(a, b, c) f32_FMA(a, b, c)
 #define f32_BITS(v) ((i32_VEC)(v))
 #define f32_FLIP 0
@@ -276,9 +273,6 @@ typedef uint32_t lanes_at __attribute__((vector_size(VEC_BYTES), aligned(1), may
 
 #define f64_ACC f64
 #define f64_KR 1
-#define f64_LANE double
-#define f64_SPREAD(p) f64_SET1(*(p))
-#define f64_LANES(p) f64_LOAD(p)
 #define f64_DOT(a, b, c) f64_FMA(a, b, c)
 #define f64_BITS(v) ((i32_VEC)(v))
 #define f64_FLIP 0
@@ -287,9 +281,6 @@ typedef uint32_t lanes_at __attribute__((vector_size(VEC_BYTES), aligned(1), may
 
 #define i32_ACC i32
 #define i32_KR 1
-#define i32_LANE uint32_t
-#define i32_SPREAD(p) i32_SET1(*(p))
-#define i32_LANES(p) i32_LOAD(p)
 #ifndef i32_DOT
 #define i32_DOT(a, b, c) i32_FMA(a, b, c)
 #endif
@@ -299,9 +290,6 @@ typedef uint32_t lanes_at __attribute__((vector_size(VEC_BYTES), aligned(1), may
 
 #define i64_ACC i64
 #define i64_KR 1
-#define i64_LANE uint64_t
-#define i64_SPREAD(p) i64_SET1(*(p))
-#define i64_LANES(p) i64_LOAD(p)
 #ifndef i64_DOT
 #define i64_DOT(a, b, c) i64_FMA(a, b, c)
 #endif
@@ -312,9 +300,6 @@ typedef uint32_t lanes_at __attribute__((vector_size(VEC_BYTES), aligned(1), may
 /* Pairs of int16, modulo 2^32: no sum of two products is rounded or saturated. */
 #define i16_ACC i32
 #define i16_KR 2
-#define i16_LANE falcon_lane
-#define i16_SPREAD(p) SPREAD_LANE(p)
-#define i16_LANES(p) i32_LOAD(p)
 #ifndef i16_DOT
 #define i16_DOT(a, b, c)                                                                                               \
     ((c) + (i32_VEC)(((s32_VEC)((a) << 16) >> 16) * ((s32_VEC)((b) << 16) >> 16)) +                                    \
@@ -334,9 +319,6 @@ typedef VECTOR_OF(int16_t, 2 * i32_VLEN) i16_PAIRS;
 /* Pairs of bfloat16: where an instruction set has a bf16_DOT or a bf16_BLOCK. */
 #define bf16_ACC f32
 #define bf16_KR 2
-#define bf16_LANE falcon_lane
-#define bf16_SPREAD(p) SPREAD_LANE(p)
-#define bf16_LANES(p) i32_LOAD(p)
 #define bf16_BITS(v) ((i32_VEC)(v) >> 16)
 #define bf16_FLIP 0
 #define bf16_AS_bf16(p) LANES_AT(p)
@@ -346,9 +328,6 @@ typedef VECTOR_OF(int16_t, 2 * i32_VLEN) i16_PAIRS;
  * subtracts what that adds, 2^7 times (for u8 -2^7 times) the sum of B's column. */
 #define i8_ACC i32
 #define i8_KR 4
-#define i8_LANE falcon_lane
-#define i8_SPREAD(p) SPREAD_LANE(p)
-#define i8_LANES(p) i32_LOAD(p)
 #define i8_BITS(v) ((v) & 0xff)
 #ifndef i8_FLIP
 #define i8_FLIP 0x80808080
@@ -358,9 +337,6 @@ typedef VECTOR_OF(int16_t, 2 * i32_VLEN) i16_PAIRS;
 
 #define u8_ACC i32
 #define u8_KR 4
-#define u8_LANE falcon_lane
-#define u8_SPREAD(p) SPREAD_LANE(p)
-#define u8_LANES(p) i32_LOAD(p)
 #define u8_BITS(v) ((v) & 0xff)
 #define u8_AS_u8(p) LANES_AT(p)
 
@@ -387,17 +363,11 @@ typedef VECTOR_OF(int16_t, 2 * i32_VLEN) i16_PAIRS;
 
 #define u8i8_ACC i32
 #define u8i8_KR 4
-#define u8i8_LANE falcon_lane
-#define u8i8_SPREAD(p) SPREAD_LANE(p)
-#define u8i8_LANES(p) i32_LOAD(p)
 #define u8i8_BITS(v) ((v) & 0xff)
 #define u8_AS_u8i8(p) LANES_AT(p)
 
 #define i8u8_ACC i32
 #define i8u8_KR 4
-#define i8u8_LANE falcon_lane
-#define i8u8_SPREAD(p) SPREAD_LANE(p)
-#define i8u8_LANES(p) i32_LOAD(p)
 #define i8u8_BITS(v) ((v) & 0xff)
 #define i8_AS_i8u8(p) LANES_AT(p)
 
