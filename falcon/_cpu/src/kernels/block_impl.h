@@ -14,10 +14,8 @@
 _Static_assert(MR % 2 == 0 && VLEN == 4 && sizeof(LANE) == 8 && !FLIP, "blocks of two rows and two columns");
 
 /* KR steps of the product. */
-INLINE void NAME(step)(const int mr, const int nv, const int apart, VEC c[V_ROWS + 1][NV], const LANE *a,
-                       const LANE *b) {
+INLINE void NAME(step)(const int mr, const int nv, VEC c[MR + 1][NV], const LANE *a, const LANE *b) {
     LANE_VEC av[MR / 2];
-    (void)apart; /* lanes of A are neighbours */
 #pragma GCC unroll 8
     for (int i = 0; i < mr; i += 2)
         av[i / 2] = LANE_LOAD(a + i);
@@ -32,7 +30,7 @@ INLINE void NAME(step)(const int mr, const int nv, const int apart, VEC c[V_ROWS
 }
 
 /* Make rows of the blocks. */
-INLINE void NAME(rows_of_blocks)(const int mr, const int nv, VEC c[V_ROWS + 1][NV]) {
+INLINE void NAME(rows_of_blocks)(const int mr, const int nv, VEC c[MR + 1][NV]) {
 #if CAT(P, _BY_COLUMNS)
     const IVEC upper = {0, 2, 4, 6}, lower = {1, 3, 5, 7};
 #else

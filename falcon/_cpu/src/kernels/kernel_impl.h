@@ -68,8 +68,7 @@
 #define COEF CAT(D, _COEF)
 #define SCALAR CAT(D, _SCALAR)
 #define NV (NR / VLEN)
-/* Steps of K in a lane, or for blocks in a pair of lanes; L: accumulators of a lane's size, as which lanes are moved.
- */
+/* Steps of K in a lane, or for blocks in a pair of lanes; L: accumulators of that size, as which lanes are moved. */
 #if BLOCKS
 #define KR (2 * CAT(P, _KR))
 #define LANE_OF_STEPS uint64_t
@@ -84,8 +83,7 @@
 #define P_T CAT(P, _T)
 #define FLIP CAT(P, _FLIP)
 /* What depends on the kind of micro-kernel.  A_DEPTH: steps of a line that lie together in A's panels (a lane, or a row
- * of a tile); A_FLIP: what A's lanes are xored with there; V_ROWS: rows of the micro-kernel that uses vectors;
- * PF_LINES: falcon_kernel.pf_lines. */
+ * of a tile); A_FLIP: what A's lanes are xored with there; PF_LINES: falcon_kernel.pf_lines. */
 #if TILES
 #define TILE_LANES 16
 #define A_DEPTH (PARTS == 1 ? TILE_LANES * KR : 2 * TILE_LANES)
@@ -94,11 +92,6 @@
 /* Products of two parts in a step. */
 #define PRODUCTS (PARTS * (PARTS + 1) / 2)
 #define A_FLIP 0
-/* Panels of A with at most this many rows are multiplied in vectors (decoding multiplies few rows by large matrices): a
- * step of tiles takes the latency of two products, about 104 cycles, however few the rows; a step in vectors takes 32
- * VDPBF16PS or VPDPBUSD a row, one or two per cycle.  From instruction tables, not measured. */
-#define TILE_THIN 2
-#define V_ROWS TILE_THIN
 /* A step of tiles multiplies for 64 cycles and reads 32 lines of each panel, one of which is kept in L1: prefetch 8;
  * of several parts half as many for each of their products. */
 #define PF_LINES ((PARTS == 1 ? 8 : 4 * PRODUCTS) * FALCON_PF_EVERY)
@@ -110,15 +103,13 @@
 #define A_DEPTH KR
 #define LOAD_DEPTH A_DEPTH
 #define A_FLIP FLIP
-#define V_ROWS MR
 #define PF_LINES 1
 #define FRESH 0
 #endif
 #define INLINE static inline __attribute__((always_inline))
 #endif
 
-/* A lane of a panel, an element or 32 bits (for blocks a pair of these); a vector of lanes, loaded, or one broadcast.
- */
+/* A lane of a panel: an element, or 32 bits, for blocks a pair of these.  A vector of lanes, loaded; one broadcast. */
 #undef LANE
 #undef LANE_VEC
 #undef LANE_LOAD
@@ -134,78 +125,6 @@
 #define LANE_LOAD(p) i32_LOAD(p)
 #define LANE_SPREAD(p) SPREAD_LANE(p)
 #endif
-
-/* c += a b.  On a copy of *c: GCC 12 keeps an array in memory if its elements are cast to another vector type. */
-INLINE void NAME(add)(VEC *c, LANE_VEC a, LANE_VEC b) {
-    const VEC before = *c;
-#if BLOCKS
-    *c = CAT(P, _BLOCK)(a, b, before);
-#else
-    *c = CAT(P, _DOT)(a, b, before);
-#endif
-}
-
-INLINE void NAME(start)(const int nv, VEC c[V_ROWS + 1][NV]) {
-#pragma GCC unroll 17
-    for (int i = 0; i <= V_ROWS; i++)
-#pragma GCC unroll 4
-        for (int j = 0; j < nv; j++)
-            c[i][j] = V_ZERO();
-}
-
-#if BLOCKS
-#include "block_impl.h"
-#else
-/* KR steps of the product: load a row of B's lanes, broadcast each lane of A; these are `apart` lanes apart. */
-INLINE void NAME(step)(const int mr, const int nv, const int apart, VEC c[V_ROWS + 1][NV], const LANE *a,
-                       const LANE *b) {
-    LANE_VEC bv[NV];
-#pragma GCC unroll 4
-    for (int j = 0; j < nv; j++)
-        bv[j] = LANE_LOAD(b + j * VLEN);
-#pragma GCC unroll 16
-    for (int i = 0; i < mr; i++) {
-        LANE_VEC av = LANE_SPREAD(a + i * apart);
-#if FLIP && !A_FLIP
-        av = (LANE_VEC)((i32_VEC)av ^ FLIP);
-#endif
-#pragma GCC unroll 4
-        for (int j = 0; j < nv; j++)
-            NAME(add)(c[i] + j, av, bv[j]);
-    }
-#if FLIP
-#pragma GCC unroll 4
-    for (int j = 0; j < nv; j++) /* what flipping A adds; finish() subtracts it */
-        NAME(add)(c[V_ROWS] + j, (LANE_VEC)i32_SET1(FLIP), bv[j]);
-#endif
-}
-#endif
-
-/* Store the accumulators: H is touched only here. */
-INLINE void NAME(finish)(const int mr, const int nv, VEC c[V_ROWS + 1][NV], T *h, int how) {
-#if FLIP
-#pragma GCC unroll 16
-    for (int i = 0; i < mr; i++)
-#pragma GCC unroll 4
-        for (int j = 0; j < nv; j++)
-            c[i][j] -= c[V_ROWS][j];
-#endif
-#if BLOCKS
-    NAME(rows_of_blocks)(mr, nv, c);
-#endif
-    if (how & FALCON_ADD) {
-#pragma GCC unroll 16
-        for (int i = 0; i < mr; i++)
-#pragma GCC unroll 4
-            for (int j = 0; j < nv; j++)
-                c[i][j] += V_LOAD(h + i * NR + j * VLEN);
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < mr; i++)
-#pragma GCC unroll 4
-        for (int j = 0; j < nv; j++)
-            V_STORE(h + i * NR + j * VLEN, c[i][j]);
-}
 
 #if TILES
 #include "tile_impl.h"
