@@ -80,7 +80,7 @@
 #endif
 #define L_VEC CAT(L, _VEC)
 #define L_VLEN CAT(L, _VLEN)
-#define P_T CAT(P, _T)
+#define P_T CAT(E, _T)
 #define FLIP CAT(P, _FLIP)
 /* What depends on the kind of micro-kernel.  A_DEPTH: steps of a line that lie together in A's panels (a lane, or a row
  * of a tile); A_FLIP: what A's lanes are xored with there; PF_LINES: falcon_kernel.pf_lines. */
@@ -107,6 +107,14 @@
 #define FRESH 0
 #endif
 #define INLINE static inline __attribute__((always_inline))
+#endif
+
+/* A panel's elements, for the sums of schemes: P, or of two types either. */
+#undef E
+#if CAT(P, _PAIR)
+#define E u8
+#else
+#define E P
 #endif
 
 /* A lane of a panel: an element, or 32 bits, for blocks a pair of these.  A vector of lanes, loaded; one broadcast. */
@@ -168,7 +176,7 @@ INLINE void NAME(scale_lines)(const int width, const int depth, P_T *x, ptrdiff_
     for (ptrdiff_t p = 0; p < steps; p += depth, x += width * depth)
 #pragma GCC unroll 32
         for (int i = 0; i < width * depth; i++)
-            x[i] = CAT(P, _PUT)(CAT(P, _GET)(x[i]) * s[i / depth]);
+            x[i] = CAT(E, _PUT)(CAT(E, _GET)(x[i]) * s[i / depth]);
 }
 
 static void NAME(scale_a)(void *strip, ptrdiff_t steps, const double *scale, ptrdiff_t lines) {

@@ -344,7 +344,7 @@ typedef VECTOR_OF(int16_t, 2 * i32_VLEN) i16_PAIRS;
  * panels of fours where an instruction set has a u8i8_DOT and an i8u8_DOT.  x86's instruction multiplies them as they
  * are; NEON's take two operands of a kind, so there A's elements are shifted to the kind of B's. */
 #define u8i8_ID FALCON_U8I8
-#define u8i8_PAIR 1
+#define u8i8_PAIR 1 /* elements of panels are u8 for the sums of schemes: modulo 2^8 the kind does not matter */
 #define u8i8_LEFT u8
 #define u8i8_RIGHT i8
 #define u8i8_SWAPPED i8u8
@@ -370,21 +370,5 @@ typedef VECTOR_OF(int16_t, 2 * i32_VLEN) i16_PAIRS;
 #define i8u8_KR 4
 #define i8u8_BITS(v) ((v) & 0xff)
 #define i8_AS_i8u8(p) LANES_AT(p)
-
-/* Elements of such panels, for the sums of schemes: modulo 2^8 the kind does not matter. */
-#define u8i8_T uint8_t
-#define u8i8_PUT(x) u8_PUT(x)
-#define u8i8_READ(p) u8_READ(p)
-#define u8i8_WRITE(p, v) u8_WRITE(p, v)
-#define u8i8_STREAMED(p, v) u8_STREAMED(p, v)
-#define u8i8_WIDEN(v) u8_WIDEN(v)
-#define u8i8_NARROW(v) u8_NARROW(v)
-#define i8u8_T uint8_t
-#define i8u8_PUT(x) u8_PUT(x)
-#define i8u8_READ(p) u8_READ(p)
-#define i8u8_WRITE(p, v) u8_WRITE(p, v)
-#define i8u8_STREAMED(p, v) u8_STREAMED(p, v)
-#define i8u8_WIDEN(v) u8_WIDEN(v)
-#define i8u8_NARROW(v) u8_NARROW(v)
 
 #endif
