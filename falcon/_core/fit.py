@@ -36,11 +36,9 @@ class DisturbedError(RuntimeError):
 def fit_rates(
     calls: Sequence[tuple[Problem, Method]], times: Sequence[float], tile: tuple[int, int]
 ) -> tuple[Rates, float]:
-    """Return the rates of falcon's own kernels that fit the times of some calls best.
+    """Return the rates that fit the times of some calls best, and the RMS relative error.
 
     `calls`: of one type and number of threads, in which the terms of the model differ.
-    `tile`: `Rates.tile`.
-    Returns also the root mean square of the relative errors.
     """
     terms = [_amounts(*call, tile) for call in calls]
     costs = fit_times(terms, times)
@@ -62,13 +60,10 @@ def _amounts(problem: Problem, method: Method, tile: tuple[int, int]) -> list[fl
 
 
 def fit_times(terms: Sequence[Sequence[float]], times: Sequence[float]) -> list[float]:
-    """Find the cost of each term so that the sums of costs fit the measured times best.
+    """Return the cost of each term, none negative, with the least sum of squared relative errors.
 
-    `terms`: n rows of p numbers; the amount of each term in a measurement.
-    `times`: n numbers.
-    Returns list of p float, none negative: seconds per unit of each term, with the least sum of
-    squared relative errors. Every subset of the terms is tried: for a few terms this is the
-    simplest exact method.
+    `terms`: a row per measurement, the amount of each term. Every subset of the terms is tried: for
+    a few this is the simplest exact method.
     """
     relative = np.asarray(terms, float) / np.asarray(times, float)[:, None]
     ones, count = np.ones(len(relative)), relative.shape[1]

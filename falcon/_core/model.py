@@ -33,11 +33,7 @@ def counts(scheme: Scheme | None) -> Counts:
 
 
 def seconds(problem: Problem, method: Method, rates: Rates) -> Seconds:
-    """Predict the seconds of each stage of `method`; the stages of an LCMA are `STAGES`.
-
-    `method`: only its scheme, chunks, `again` and `fused_output` are used.
-    `rates`: of the method's backend, for the problem's dtype and threads.
-    """
+    """Predict the seconds of each stage of `method` by its backend's rates for the problem."""
     cut = Cut(
         (problem.M, problem.N, problem.K),
         1 if problem.reproducible else problem.threads,
@@ -68,13 +64,9 @@ def bounds(
     fused: bool,
     limit: float = inf,
 ) -> list[tuple[float, int]]:
-    """Return lower bounds on the time of all options of these schemes.
+    """Return lower bounds, in seconds, with the index of their scheme; none above `limit`.
 
-    A bound is the time of the whole problem, not cut into chunks, without imbalance of threads.
-
-    `fused`: whether the backend fuses Combine H.
-    `limit`: bounds above this many seconds are left out.
-    Returns list of (float, int): a bound in seconds, and the index of its scheme.
+    That is the time of the whole problem, not cut into chunks, without imbalance of threads.
     """
     whole = (problem.M, problem.N, problem.K)
     cut = Cut(whole, 1, problem.packed, fused, whole, (1, 1, 1))

@@ -124,7 +124,7 @@ cdef extern from "falcon_cpu.h" nogil:
         int terms, parts
         falcon_numbers *numbers
     void falcon_reduce(const falcon_kernel *kern, falcon_modulo *m, int threads)
-    const char *falcon_scheme_check(const falcon_scheme *scheme, int *scratch)
+    const char *falcon_scheme_check(const falcon_scheme *scheme)
     enum: FALCON_OWN_TEAM
     enum: FALCON_OPENMP
     int falcon_threading(int wanted)

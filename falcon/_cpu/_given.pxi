@@ -53,7 +53,7 @@ cdef class Scheme:
     see falcon_cpu.h.
     """
     cdef falcon_scheme s
-    cdef void *memory[5]
+    cdef void *memory[4]
 
     def __cinit__(self, int m, int k, int n, left, right, updates, int parts=1):
         cdef Py_ssize_t r, e = 0, total
@@ -84,8 +84,7 @@ cdef class Scheme:
                 e += 1
             start[r + 1] = <int>e
         self.s.w_start, self.s.w = start, step
-        cdef const char *why = falcon_scheme_check(
-            &self.s, <int *>self.grab(4, n_slots * sizeof(int)))
+        cdef const char *why = falcon_scheme_check(&self.s)
         if why != NULL:
             raise ValueError(f"scheme <{m},{k},{n};{R}>: {why.decode()}")
 
@@ -129,7 +128,7 @@ cdef class Scheme:
         return 0
 
     def __dealloc__(self):
-        for i in range(5):
+        for i in range(4):
             free(self.memory[i])
 
     @property

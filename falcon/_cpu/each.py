@@ -1,4 +1,4 @@
-"""Every kernel by itself, whatever the instruction set in use: for `falcon.check`."""
+"""Every kernel by itself, whatever the instruction set in use."""
 
 from __future__ import annotations
 
@@ -32,6 +32,10 @@ class Kernel:
     def growth(self, scheme: Scheme | None) -> float | None:
         """Return a scheme's RMS error where C is rounded to few bits; None: as is usual for it."""
         return rounding.rounded_growth(self.operand, scheme, self.isa)
+
+    def peak(self, threads: int, seconds: float) -> float:
+        """Return the flop/s of the micro-kernel alone."""
+        return _core.peak(self.operand.engine, threads, self.isa, seconds)
 
     def product(
         self, a: np.ndarray, b: np.ndarray, result: DType, scheme: Scheme | None, **how: Any

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from falcon._core.dtypes import ENGINE
 
+from .each import kernels
+
 _SECONDS = 0.3
 
 
@@ -28,15 +30,9 @@ def measure(
     `dtypes`: only these types. `seconds`: time per figure; the best burst of a few ms counts.
     Returns list of Peak: empty where falcon's compiled extension is missing.
     """
-    try:
-        from . import _core
-    except ImportError:
-        return []
-    kernels = {x.engine: x for x in reversed(ENGINE)}  # unsigned types may share one
     return [
-        Peak(kernels[engine].name, isa, threads, _core.peak(engine, threads, isa, seconds) / 1e9)
-        for isa in _core.supported_isas()
-        for engine in kernels
-        if (dtypes is None or kernels[engine].name in dtypes)
-        and _core.kernel_info(engine, isa)["isa"] == isa
+        Peak(x.operand.name, x.isa, threads, x.peak(threads, seconds) / 1e9)
+        for x in kernels()
+        if x.operand in ENGINE and not x.operand.is_complex
+        if dtypes is None or x.operand.name in dtypes
     ]

@@ -85,10 +85,7 @@ class _Destinations:
 
 
 def holders(x: Any, on: Cluster) -> np.ndarray | None:
-    """Return which worker, by its place in `addresses`, holds each chunk of a persisted matrix.
-
-    None where it is not known of all.
-    """
+    """Return which of `addresses` holds each chunk of a persisted matrix; None: not all known."""
     known = client()
     if known is None or known.asynchronous or not (held := known.futures_of(x)):
         return None
@@ -111,10 +108,8 @@ def places(
     """Return the worker of each chunk of C, and the bytes that move.
 
     C's chunks, in bands of rows and column by column in each, are cut into runs of equal length:
-    that height of bands is taken for which the fewest bytes move.
-
-    `counts`: chunks along M, N, K.
-    `chunk`: bytes of a chunk of x and of y.
+    that height of bands is taken for which the fewest bytes move. `counts`: along M, N, K; `chunk`:
+    bytes of one of x and of y.
     """
     heights = {*(2**power for power in range(counts[0].bit_length())), counts[0]}
     tried = (_in_bands(height, counts, chunk, workers, held) for height in sorted(heights))

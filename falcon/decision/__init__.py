@@ -2,8 +2,8 @@
 
 ::
 
-    store.py       profiles as JSON files
-    machine.py     MachineProfile: what `tune` has measured here; the name of the CPU
+    store.py       MachineProfile: what `tune` has measured here; profiles as JSON files
+    machine.py     the profiles of this machine and its GPUs; the name of the CPU
     rates.py       the rates of a plan: the profile's or shipped ones (shipped.json), by threads
     candidates.py  the schemes that are compared
     limits.py      the caller's limits, and lower bounds of predicted times
@@ -15,6 +15,7 @@
     explain.py     why the other candidates lost
 """
 
-from .machine import MachineProfile, profile
+from .machine import profile
+from .store import MachineProfile
 
 __all__ = ["MachineProfile", "profile"]

@@ -18,10 +18,7 @@ _MOST_NESTED = 16
 
 
 def candidates(methods: Methods, best: Candidate) -> tuple[Candidate, ...]:
-    """Return `best`, then the candidates that lost to it, then those refused, each by time.
-
-    `best`: the choice.
-    """
+    """Return `best`, the choice, then candidates that lost to it, then those refused, by time."""
     found: list[Candidate] = []
     for operand in dict.fromkeys(x.operand for x in methods.ways):
         chosen = operand is best.method.operand

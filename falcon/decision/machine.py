@@ -15,60 +15,18 @@ import logging
 import os
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 from falcon._core.backend import Backend
 from falcon._core.locks import ForkLock
 from falcon._core.options import cache_folder, profile_file
 from falcon._version import __version__
 
-from .store import Fastest, ForeignError, RatesTable, Stored, file_name, read, write
+from .store import Fastest, ForeignError, RatesTable, file_name, read, write
+from .store import MachineProfile as MachineProfile
 
 _log = logging.getLogger("falcon")
-
-
-@dataclass(frozen=True)
-class MachineProfile:
-    """What was measured on this machine, or on a GPU; shipped rates stand in for those it lacks.
-
-    Attributes
-    ----------
-    rates : dict of (backend, dtype name, threads) to the backend's rates
-    choices : dict of str to Fastest
-        The fastest way to multiply a problem, by a digest of the problem.
-    key : dict of str to str
-        The hardware and software that the measurements are valid for.
-    path : Path or None
-        The file that it is read from and written to; None if only this process has it.
-    pinned : bool
-        FALCON_PROFILE names the file: it is used as it is, and only `tune` writes to it.
-
-    Examples
-    --------
-    >>> import falcon
-    >>> found = falcon.machine()
-    >>> isinstance(found, falcon.MachineProfile)
-    True
-    """
-
-    rates: RatesTable = field(default_factory=dict)
-    choices: dict[str, Fastest] = field(default_factory=dict)
-    key: dict[str, str] = field(default_factory=dict)
-    path: Path | None = None
-    pinned: bool = False
-
-    def __str__(self) -> str:
-        lines = [f"{name:<14}{value}" for name, value in self.key.items()]
-        if self.path is not None:
-            lines.append(f"{'file':<14}{self.path}{' (FALCON_PROFILE)' if self.pinned else ''}")
-        for (backend, dtype, threads), y in sorted(self.rates.items()):
-            lines.append(f"{backend} {dtype} {threads} threads: {y}")
-        if not self.rates:
-            lines.append("nothing measured: shipped rates are used (python -m falcon tune)")
-        lines += [f"{x.problem}: {x.choice.label}, {x.why}" for x in self.choices.values()]
-        return "\n".join(lines)
 
 
 _lock = ForkLock()
@@ -124,7 +82,7 @@ def add(
         replaced()
     if made.path is not None:
         try:
-            write(made.path, Stored(made.key, made.rates, made.choices))
+            write(made.path, made)
         except OSError as error:
             if made.pinned:
                 raise

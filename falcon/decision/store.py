@@ -1,4 +1,4 @@
-"""Profiles as JSON files: checked when they are read, written atomically.
+"""Profiles, and their JSON files: checked when they are read, written atomically.
 
 ::
 
@@ -14,7 +14,7 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from threading import get_native_id
 from typing import Any, NamedTuple
@@ -77,12 +77,45 @@ class Fastest:
 
 
 @dataclass(frozen=True)
-class Stored:
-    """What a profile's file holds."""
+class MachineProfile:
+    """What was measured on this machine, or on a GPU; shipped rates stand in for those it lacks.
 
-    key: dict[str, str]
-    rates: RatesTable
-    choices: dict[str, Fastest]
+    Attributes
+    ----------
+    rates : dict of (backend, dtype name, threads) to the backend's rates
+    choices : dict of str to Fastest
+        The fastest way to multiply a problem, by a digest of the problem.
+    key : dict of str to str
+        The hardware and software that the measurements are valid for.
+    path : Path or None
+        The file that it is read from and written to; None if only this process has it.
+    pinned : bool
+        FALCON_PROFILE names the file: it is used as it is, and only `tune` writes to it.
+
+    Examples
+    --------
+    >>> import falcon
+    >>> found = falcon.machine()
+    >>> isinstance(found, falcon.MachineProfile)
+    True
+    """
+
+    rates: RatesTable = field(default_factory=dict)
+    choices: dict[str, Fastest] = field(default_factory=dict)
+    key: dict[str, str] = field(default_factory=dict)
+    path: Path | None = None
+    pinned: bool = False
+
+    def __str__(self) -> str:
+        lines = [f"{name:<14}{value}" for name, value in self.key.items()]
+        if self.path is not None:
+            lines.append(f"{'file':<14}{self.path}{' (FALCON_PROFILE)' if self.pinned else ''}")
+        for (backend, dtype, threads), y in sorted(self.rates.items()):
+            lines.append(f"{backend} {dtype} {threads} threads: {y}")
+        if not self.rates:
+            lines.append("nothing measured: shipped rates are used (python -m falcon tune)")
+        lines += [f"{x.problem}: {x.choice.label}, {x.why}" for x in self.choices.values()]
+        return "\n".join(lines)
 
 
 def file_name(key: dict[str, str]) -> str:
@@ -91,13 +124,10 @@ def file_name(key: dict[str, str]) -> str:
     return f"profile-{hashlib.sha256(text.encode()).hexdigest()[:12]}.json"
 
 
-def read(path: Path, kinds: Mapping[str, type]) -> Stored:
-    """Read a profile.
+def read(path: Path, kinds: Mapping[str, type]) -> MachineProfile:
+    """Read a profile; raises OSError, or ForeignError if it is none, or damaged.
 
     `kinds`: the rates of each backend (`Backend.rates_type`); `Rates` of those that are not named.
-
-    Raises OSError: it cannot be read.
-    Raises ForeignError: it is no such file, or is damaged.
     """
     found = _object(path)
     try:
@@ -108,7 +138,7 @@ def read(path: Path, kinds: Mapping[str, type]) -> Stored:
         choices = {key: _tuned(x) for key, x in found["choices"].items()}
     except _DAMAGE as error:
         raise ForeignError(f"an entry is damaged ({error})") from None
-    return Stored(found["key"], rates, choices)
+    return MachineProfile(rates, choices, found["key"])
 
 
 def _object(path: Path) -> dict[str, Any]:
@@ -139,7 +169,7 @@ def _tuned(found: dict[str, Any]) -> Fastest:
     return Fastest(str(found["problem"]), choice, str(found["why"]))
 
 
-def write(path: Path, found: Stored) -> None:
+def write(path: Path, found: MachineProfile) -> None:
     """Replace a profile as a whole: readers see the old one or the new one.
 
     Its mode follows the umask, so that several users may share a cache folder.

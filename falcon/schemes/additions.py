@@ -103,8 +103,7 @@ def naive_additions(matrix: np.ndarray) -> int:
 def share(matrix: np.ndarray) -> SharedSums:
     """Eliminate common subexpressions from the rows of `matrix` (outputs x inputs).
 
-    `matrix`: ndarray of int64 or of Fraction, shape (outputs, inputs).
-    Returns SharedSums: deterministic, and the same up to order for every order of the inputs.
+    Deterministic, and the same up to order for every order of the inputs.
     """
     if matrix.shape[0] < matrix.shape[1]:
         return share(matrix.T).transposed()
@@ -117,8 +116,7 @@ def share(matrix: np.ndarray) -> SharedSums:
 def replay(matrix: np.ndarray, pairs: Iterable[Sequence[int]]) -> SharedSums:
     """Eliminate the given pairs, in this order, from every row of `matrix` that holds them.
 
-    `matrix`: ndarray of int64, shape (outputs, inputs); at least as many outputs as inputs, the
-    orientation in which searches are run.
+    `matrix`: of int64, (outputs, inputs), with at least as many outputs, as searches are run.
     `pairs`: temporary t is ``x + ratio * y`` with ratio 1 or -1; x and y are inputs or earlier
     temporaries. The sums are those of the matrix, whatever the pairs.
     Raises ValueError: a pair is not of this form, or no row holds it.

@@ -86,14 +86,8 @@ class Violations:
 def violations(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Violations:
     """Return all Brent equations that (U, V, W) violates; none: it is a scheme.
 
-    `U`, `V`, `W`: ndarray of int64 or of Fraction, shapes (R, m, k), (R, k, n), (R, m, n); as made
-    by `Scheme`; shapes are taken as consistent.
-    Raises ValueError: the scheme is too large to be verified.
-
-    Notes
-    -----
-    Only products of non-zero coefficients are visited (see `work`); a composed scheme of rank 2401
-    takes well under a second.
+    Only products of non-zero coefficients are visited: a composition of rank 2401 takes well under
+    a second. Raises ValueError: the scheme is too large to be verified (see `work`).
     """
     (rank, m, k), n = U.shape, V.shape[2]
     factors, scales = zip(*map(integer_form, (U, V, W)), strict=True)

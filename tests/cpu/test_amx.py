@@ -118,17 +118,6 @@ def test_few_rows_alone_and_below_others(tiles, dtype, M):
             assert all((c == want).all() for c in both)
 
 
-@pytest.mark.parametrize("M", [2, 34])
-def test_few_rows_have_the_bits_of_the_vector_kernel(tiles, M):
-    """One slice of K: the last two rows come from VDPBF16PS, emulated, in the same order."""
-    if "avx512_bf16" not in REAL:
-        pytest.skip("this machine has no AVX512_BF16 to compare with")
-    rng = np.random.default_rng(2)
-    a, b = values(rng, "bf16", (M, 200)), values(rng, "bf16", (200, 50))
-    found, known = (product(a, b, "bf16", isa)[-2:] for isa in (tiles, "avx512_bf16"))
-    assert same_bits(found, known)
-
-
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("kind", ["trapped"] if emulated.TRAPPED else ["by AMX"])
 def test_the_real_kernels_have_the_emulated_bits(emulated_libraries, kind, dtype):

@@ -1,4 +1,4 @@
-"""What the engine refuses: schemes whose programs or steps are unsound, scales that do not fit."""
+"""What the engine refuses: schemes that name what does not exist, scales that do not fit."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def engine_form(left, steps, n_slots):
     return _core.Scheme(1, 1, 1, left, COPY, Updates((0,), steps, n_slots))
 
 
-def test_a_scheme_that_is_unsound_is_refused_by_the_engine():
+def test_a_register_that_does_not_exist_is_refused_by_the_engine():
     """The engine checks every register and block index before it trusts a program."""
     whole = [[(0, -1, 1.0, True, True)]]
     engine_form(COPY, whole, 1)
@@ -30,8 +30,6 @@ def test_a_scheme_that_is_unsound_is_refused_by_the_engine():
         ((1, 0, 1), [(Op.SCALE, 0, 0)]),
         ((1, 0, 1), [(Op.ADD, 1, 0, 2)]),
         ((1, 0, 1), [(Op.ADD, 1, 0)]),
-        ((1, 1, 1), [(Op.ADD, 1, 0, 0)]),
-        ((1, 0, 1), []),
         ((2, 0, 1), [(Op.SCALE, 2, 0)]),
         ((1, 0, 2), [(Op.SCALE, 1, 0), (Op.SCALE, 2, 0)]),
     ):
@@ -42,23 +40,16 @@ def test_a_scheme_that_is_unsound_is_refused_by_the_engine():
 @pytest.mark.parametrize(
     ("steps", "why"),
     [
-        ([[]], "not completed"),
         ([], "0 lists of steps"),
         ([[(2, -1, 1.0, True, True)]], "slot that does not exist"),
         ([[(-1, -1, 1.0, True, True)]], "slot that does not exist"),
-        ([[(0, -1, 1.0, True, False)]], "not completed"),
-        ([[(0, -1, 1.0, False, True)]], "begun"),
-        ([[(0, -1, 1.0, True, False), (0, -1, 1.0, True, True)]], "begun"),
-        ([[(0, -1, 1.0, True, True), (0, -1, 1.0, True, True)]], "complete"),
-        ([[(0, 0, 1.0, True, True)]], "has not completed"),
-        ([[(0, 1, 1.0, True, True)]], "has not completed"),
-        ([[(1, -1, 1.0, True, False), (0, 1, 1.0, True, True)]], "has not completed"),
-        ([[(0, -2, 1.0, True, True)]], "has not completed"),
-        ([[(0, 2, 1.0, True, True)]], "has not completed"),
+        ([[(0, 0, 1.0, True, True)]], "sum that does not exist"),
+        ([[(0, -2, 1.0, True, True)]], "sum that does not exist"),
+        ([[(0, 2, 1.0, True, True)]], "sum that does not exist"),
     ],
 )
-def test_steps_that_are_unsound_are_refused_by_the_engine(steps, why):
-    """Slot 0 is the block of C, slot 1 a sum; a sum is read only after its last term."""
+def test_slots_that_do_not_exist_are_refused_by_the_engine(steps, why):
+    """Slot 0 is the block of C, slot 1 a sum."""
     shared = [[(1, -1, 1.0, True, True), (0, 1, 1.0, True, True)]]
     engine_form(COPY, shared, 2)
     with pytest.raises(ValueError, match=why):

@@ -163,11 +163,9 @@ void falcon_pack_b(const falcon_kernel *kern, const falcon_scheme *scheme, ptrdi
                    ptrdiff_t b_rs, ptrdiff_t b_cs, const double *b_scale, int threads, const falcon_blocking *blk,
                    void *packed, void *workspace);
 
-/* Checks that no register, output or slot is out of range, that every output is
- * written once, and that every block of C is begun, added to and completed in
- * this order, and so is every sum before it is read.  scratch: n_slots integers.
- * NULL if sound, else a message. */
-const char *falcon_scheme_check(const falcon_scheme *scheme, int32_t *scratch);
+/* NULL if no register, output or slot is out of range, else a message.  That sums are formed before they are read, and
+ * blocks of C completed, is for falcon.codegen to see to. */
+const char *falcon_scheme_check(const falcon_scheme *scheme);
 
 /* sums[i] = squared 2-norm of line i, lines x len elements (norms.c).  odd: NULL, or where k_stride is 1 that of the
  * elements 1, 3, ..., which then do not count in sums. */

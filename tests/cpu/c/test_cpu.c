@@ -415,14 +415,12 @@ int main(int argc, char **argv) {
     int failures = alone || falcon_threading(-1) != FALCON_OWN_TEAM ? 0 : team_case(100 * rounds);
     failures += alone ? 0 : batch_case();
     for (int i = 1; i < N_SCHEMES; i++) {
-        int32_t scratch[256];
-        const char *why = falcon_scheme_check(&schemes[i].s, scratch);
+        const char *why = falcon_scheme_check(&schemes[i].s);
         if (why)
             printf("FAIL %s: %s\n", schemes[i].name, why), failures++;
     }
     for (int i = 0; i < N_PARTS; i++) {
-        int32_t scratch[64];
-        const char *why = falcon_scheme_check(parts + i, scratch);
+        const char *why = falcon_scheme_check(parts + i);
         if (why)
             printf("FAIL complex scheme %d: %s\n", i, why), failures++;
     }

@@ -13,9 +13,7 @@ typedef struct {
     const falcon_kernel *kern;
     const falcon_problem *prob;
     const falcon_batch *batch;
-    fl_claims claims;
     ptrdiff_t first;
-    int opened;
 } fl_batch_job;
 
 /* The problem of a matrix: C's mirror lies as C does. */
@@ -29,15 +27,8 @@ static falcon_problem problem_at(const falcon_problem *first, const fl_place *x)
     return p;
 }
 
-static ptrdiff_t open_batch(void *job, ptrdiff_t *grab) {
-    fl_batch_job *j = job;
-    *grab = j->claims.grab;
-    return j->opened++ ? 0 : j->claims.units;
-}
-
-static void do_matrices(void *job, int seat, ptrdiff_t first, ptrdiff_t end) {
-    (void)seat;
-    fl_batch_job *j = job;
+static void do_matrices(void *job, ptrdiff_t first, ptrdiff_t end) {
+    const fl_batch_job *j = job;
     fl_place x = fl_nth(j->batch, j->first + first);
     for (; first < end; first++, fl_advance(j->batch, &x)) {
         const falcon_problem p = problem_at(j->prob, &x);
@@ -48,7 +39,6 @@ static void do_matrices(void *job, int seat, ptrdiff_t first, ptrdiff_t end) {
 
 void falcon_gemm_batch(const falcon_kernel *kern, const falcon_problem *prob, const falcon_batch *batch,
                        ptrdiff_t first, ptrdiff_t count, int threads, const falcon_blocking *blk, void *workspace) {
-    static const fl_stages stages = {open_batch, do_matrices};
     const int is_gemv = fl_is_gemv(NULL, prob), swap = !is_gemv && fl_wants_transpose(prob);
     const falcon_problem q = swap ? fl_transposed_problem(prob) : *prob;
     const double macs = (double)q.M * (double)q.N * (double)q.K + 500; /* with what a matrix costs besides */
@@ -59,9 +49,8 @@ void falcon_gemm_batch(const falcon_kernel *kern, const falcon_problem *prob, co
             steps.step[0] = batch->step[1], steps.step[1] = batch->step[0];
         fl_direct_batch(swap ? kern->transposed : kern, &q, &steps, first, count, team, 0);
     } else if (falcon_is_small(kern, prob)) {
-        fl_batch_job j = {.kern = kern, .prob = prob, .batch = batch, .first = first};
-        j.claims = fl_claims_of(prob, count, team, 1);
-        fl_team_run(&stages, &j, team);
+        fl_batch_job j = {kern, prob, batch, first};
+        fl_team_each(do_matrices, &j, count, fl_claims_of(prob, count, team, 1).grab, team);
     } else {
         fl_place x = fl_nth(batch, first);
         for (; count > 0; count--, fl_advance(batch, &x)) {

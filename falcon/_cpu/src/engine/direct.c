@@ -201,7 +201,7 @@ typedef struct {
     const falcon_batch *batch;
     fl_claims claims;
     ptrdiff_t first;
-    int opened, reports;
+    int reports;
     atomic_int bad;
 } fl_direct_job;
 
@@ -218,14 +218,7 @@ static fl_matrices likely(const fl_direct_job *j, ptrdiff_t end) {
     return matrices_at(j->direct.prob, &x);
 }
 
-static ptrdiff_t open_strips(void *job, ptrdiff_t *grab) {
-    fl_direct_job *j = job;
-    *grab = j->claims.grab;
-    return j->opened++ ? 0 : j->claims.units;
-}
-
-static void do_strips(void *job, int seat, ptrdiff_t first, ptrdiff_t end) {
-    (void)seat;
+static void do_strips(void *job, ptrdiff_t first, ptrdiff_t end) {
     fl_direct_job *j = job;
     fl_direct d = j->direct;
     char watch[FALCON_WATCH] __attribute__((aligned(64))) = {0};
@@ -249,9 +242,8 @@ static void do_strips(void *job, int seat, ptrdiff_t first, ptrdiff_t end) {
 
 int fl_direct_batch(const falcon_kernel *kern, const falcon_problem *q, const falcon_batch *batch, ptrdiff_t first,
                     ptrdiff_t count, int team, int reports) {
-    static const fl_stages stages = {open_strips, do_strips};
     fl_direct_job j = {.direct = direct_of(kern, q), .batch = batch, .first = first, .reports = reports};
     j.claims = fl_claims_of(q, count, team, fl_direct_pieces(kern, q));
-    fl_team_run(&stages, &j, team);
+    fl_team_each(do_strips, &j, j.claims.units, j.claims.grab, team);
     return atomic_load(&j.bad);
 }

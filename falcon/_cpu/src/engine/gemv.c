@@ -59,18 +59,10 @@ typedef struct {
     const falcon_kernel *kern;
     const falcon_problem *prob;
     ptrdiff_t lines, block;
-    int opened;
     atomic_int bad;
 } fl_gemv_job;
 
-static ptrdiff_t open_blocks(void *job, ptrdiff_t *grab) {
-    fl_gemv_job *j = job;
-    *grab = 1;
-    return j->opened++ ? 0 : fl_div_up(j->lines, j->block);
-}
-
-static void do_blocks(void *job, int seat, ptrdiff_t first, ptrdiff_t end) {
-    (void)seat;
+static void do_blocks(void *job, ptrdiff_t first, ptrdiff_t end) {
     fl_gemv_job *j = job;
     char watch[FALCON_WATCH] __attribute__((aligned(64))) = {0};
     for (ptrdiff_t i = first * j->block; i < FL_MIN(end * j->block, j->lines); i += j->block)
@@ -84,8 +76,7 @@ int fl_gemv(const falcon_kernel *kern, const falcon_problem *prob, int threads) 
     const int team = fl_team_size((double)lines * (double)prob->K / macs_per_thread, threads);
     fl_gemv_job j = {.kern = prob->N == 1 ? kern : kern->transposed, .prob = prob, .lines = lines};
     j.block = FL_MIN(GEMV_LINES, fl_up(fl_div_up(lines, team), 64));
-    static const fl_stages stages = {open_blocks, do_blocks};
-    fl_team_run(&stages, &j, team);
+    fl_team_each(do_blocks, &j, fl_div_up(lines, j.block), 1, team);
     return atomic_load(&j.bad);
 }
 

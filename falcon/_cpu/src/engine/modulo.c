@@ -12,17 +12,9 @@ typedef struct {
     const falcon_kernel *kern;
     const falcon_modulo *m;
     ptrdiff_t stretches; /* of a line */
-    int opened;
 } fl_modulo_job;
 
-static ptrdiff_t open_lines(void *job, ptrdiff_t *grab) {
-    fl_modulo_job *j = job;
-    *grab = 16 * FALCON_MODULO_RUN / FL_MIN(FALCON_MODULO_RUN, j->m->len);
-    return j->opened++ ? 0 : j->m->lines * j->stretches;
-}
-
-static void do_lines(void *job, int seat, ptrdiff_t first, ptrdiff_t end) {
-    (void)seat;
+static void do_lines(void *job, ptrdiff_t first, ptrdiff_t end) {
     const fl_modulo_job *j = job;
     for (ptrdiff_t u = first; u < end; u++) {
         const ptrdiff_t i = u % j->stretches * FALCON_MODULO_RUN;
@@ -31,13 +23,13 @@ static void do_lines(void *job, int seat, ptrdiff_t first, ptrdiff_t end) {
 }
 
 void falcon_reduce(const falcon_kernel *kern, falcon_modulo *m, int threads) {
-    static const fl_stages stages = {open_lines, do_lines};
     int is_one_line = 1;
     for (const falcon_numbers *x = m->numbers; x < m->numbers + m->terms + m->parts; x++)
         is_one_line &= x->line_stride == m->len * x->stride;
     if (is_one_line)
         m->len *= m->lines, m->lines = 1;
-    fl_modulo_job j = {kern, m, fl_div_up(m->len, FALCON_MODULO_RUN), 0};
+    fl_modulo_job j = {kern, m, fl_div_up(m->len, FALCON_MODULO_RUN)};
     if (m->lines > 0 && m->len > 0)
-        fl_team_run(&stages, &j, fl_team_size((double)m->lines * (double)m->len / numbers_per_thread, threads));
+        fl_team_each(do_lines, &j, m->lines * j.stretches, 16 * FALCON_MODULO_RUN / FL_MIN(FALCON_MODULO_RUN, m->len),
+                     fl_team_size((double)m->lines * (double)m->len / numbers_per_thread, threads));
 }

@@ -19,7 +19,6 @@ typedef struct {
     const char *x;
     ptrdiff_t lines, len, line_stride, k_stride, strip;
     double *sums, *odd;
-    int opened;
 } fl_norm_job;
 
 /* Neither lines nor steps are neighbours in memory: copied a few at a time. */
@@ -36,14 +35,7 @@ static void strided(const fl_norm_job *j, const char *x, ptrdiff_t lines, double
         }
 }
 
-static ptrdiff_t open_strips(void *job, ptrdiff_t *grab) {
-    fl_norm_job *j = job;
-    *grab = 1;
-    return j->opened++ ? 0 : fl_div_up(j->lines, j->strip);
-}
-
-static void do_strip(void *job, int seat, ptrdiff_t first, ptrdiff_t end) {
-    (void)seat;
+static void do_strip(void *job, ptrdiff_t first, ptrdiff_t end) {
     const fl_norm_job *j = job;
     const ptrdiff_t i = first * j->strip, lines = FL_MIN(end * j->strip, j->lines) - i;
     const char *x = j->x + i * j->line_stride * j->kern->elem;
@@ -66,7 +58,6 @@ static void do_strip(void *job, int seat, ptrdiff_t first, ptrdiff_t end) {
 
 void falcon_norms(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptrdiff_t len, ptrdiff_t line_stride,
                   ptrdiff_t k_stride, int threads, double *sums, double *odd) {
-    static const fl_stages stages = {open_strips, do_strip};
     const int team = fl_team_size((double)lines * (double)len / elements_per_thread, threads);
     fl_norm_job j = {.kern = kern,
                      .x = x,
@@ -83,5 +74,5 @@ void falcon_norms(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptr
         j.strip = FL_MIN(FALCON_NORM_LINES, fl_up(fl_div_up(FL_MAX(lines, 1), team), 64));
     else
         j.strip = 16 * FL_MIN(MOST_LINES, kern->mr);
-    fl_team_run(&stages, &j, team);
+    fl_team_each(do_strip, &j, fl_div_up(lines, j.strip), 1, team);
 }

@@ -13,17 +13,9 @@ static const double LONG_ENOUGH = 4e-3;
 typedef struct {
     const falcon_kernel *kern;
     ptrdiff_t len, calls; /* steps of K; calls of the micro-kernel in a burst */
-    int threads, opened;
 } job;
 
-static ptrdiff_t open_bursts(void *j_, ptrdiff_t *grab) {
-    job *j = j_;
-    *grab = 1;
-    return j->opened++ ? 0 : BURSTS * j->threads;
-}
-
-static void do_bursts(void *j_, int seat, ptrdiff_t first, ptrdiff_t end) {
-    (void)seat;
+static void do_bursts(void *j_, ptrdiff_t first, ptrdiff_t end) {
     const job *j = j_;
     const falcon_kernel *k = j->kern;
     const falcon_ukr_fn ukr = k->ukr[k->mr * (k->nr / k->vlen) - 1];
@@ -38,17 +30,16 @@ static void do_bursts(void *j_, int seat, ptrdiff_t first, ptrdiff_t end) {
 }
 
 double falcon_peak(const falcon_kernel *kern, int threads, double seconds) {
-    static const fl_stages stages = {open_bursts, do_bursts};
     const ptrdiff_t fits = PANELS / ((kern->mr + kern->nr) * kern->panel) / kern->k_grain * kern->k_grain;
     job j = {.kern = kern, .len = FL_MIN(FL_MAX(fits, kern->k_grain), kern->kc), .calls = 64};
     const double flops = 2.0 * BURSTS * kern->mr * kern->nr * j.len, end = fl_now() + seconds;
     double best = 0, from, took;
     do {
+        const int team = fl_team_size(threads, threads);
         from = fl_now();
-        j.threads = fl_team_size(threads, threads), j.opened = 0;
-        fl_team_run(&stages, &j, j.threads);
+        fl_team_each(do_bursts, &j, BURSTS * team, 1, team);
         took = fl_now() - from;
-        best = FL_MAX(best, flops * j.calls * j.threads / took);
+        best = FL_MAX(best, flops * j.calls * team / took);
         if (took < LONG_ENOUGH)
             j.calls *= 2;
     } while (from + took < end);

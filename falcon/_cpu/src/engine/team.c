@@ -422,3 +422,28 @@ void fl_team_run(const fl_stages *stages, void *job, int threads) {
     else
         run_own(stages, job, threads);
 }
+
+typedef struct {
+    fl_units units;
+    void *job;
+    ptrdiff_t count, grab;
+    int opened;
+} fl_each;
+
+static ptrdiff_t open_each(void *each, ptrdiff_t *grab) {
+    fl_each *e = each;
+    *grab = e->grab;
+    return e->opened++ ? 0 : e->count;
+}
+
+static void units_of_each(void *each, int seat, ptrdiff_t first, ptrdiff_t end) {
+    const fl_each *e = each;
+    (void)seat;
+    e->units(e->job, first, end);
+}
+
+void fl_team_each(fl_units units, void *job, ptrdiff_t count, ptrdiff_t grab, int threads) {
+    static const fl_stages stages = {open_each, units_of_each};
+    fl_each e = {units, job, count, grab, 0};
+    fl_team_run(&stages, &e, threads);
+}

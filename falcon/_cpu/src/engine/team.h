@@ -25,6 +25,10 @@ int fl_team_size(double worth, int threads);
 /* Runs all stages on the calling thread and up to threads - 1 others. */
 void fl_team_run(const fl_stages *stages, void *job, int threads);
 
+/* The same with one stage of `count` units, which need no seat. */
+typedef void (*fl_units)(void *job, ptrdiff_t first, ptrdiff_t end);
+void fl_team_each(fl_units units, void *job, ptrdiff_t count, ptrdiff_t grab, int threads);
+
 /* Runs run(about, job) for every job 0 <= job < jobs, all at the same time, each on a thread of its own, the first one
  * on the calling thread: they may wait for one another.  One gang at a time has helpers; other callers wait, and a job
  * that calls for another gang gets new threads for it.  0: there is no team of our own, and nothing was run. */

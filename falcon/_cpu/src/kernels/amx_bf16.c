@@ -13,10 +13,6 @@
 #define ISA_ID FALCON_AMX_BF16
 #define TILES 1
 
+#define bf16_SIZES 32, 32, 2, 256
 #define P bf16
-#define X_1 bf16
-#define MR 32
-#define NR 32
-#define NR_VECS 2
-#define KC 256
 #include "kernel_impl.h"

@@ -9,34 +9,8 @@
 #define ISA_ID FALCON_AMX_INT8
 #define TILES 1
 
-#define P i8
-#define X_1 i8
-#define MR 32
-#define NR 32
-#define NR_VECS 2
-#define KC 512
-#include "kernel_impl.h"
-
-#define P u8
-#define X_1 u8
-#define MR 32
-#define NR 32
-#define NR_VECS 2
-#define KC 512
-#include "kernel_impl.h"
-
-#define P u8i8
-#define PAIR_1 u8i8
-#define MR 32
-#define NR 32
-#define NR_VECS 2
-#define KC 512
-#include "kernel_impl.h"
-
-#define P i8u8
-#define PAIR_1 i8u8
-#define MR 32
-#define NR 32
-#define NR_VECS 2
-#define KC 512
-#include "kernel_impl.h"
+#define i8_SIZES 32, 32, 2, 512
+#define u8_SIZES 32, 32, 2, 512
+#define u8i8_SIZES 32, 32, 2, 512
+#define i8u8_SIZES 32, 32, 2, 512
+#include "bytes.h"

@@ -12,15 +12,12 @@
 #define falcon_kernel_amx_bf16x3_f32 falcon_kernel_amx_bf16_f32x3
 #define TILES 1
 
+#define f32_SIZES 32, 32, 2, (PARTS == 3 ? 96 : 192)
+
 #define ISA amx_bf16x6
 #define PARTS 3
 #define PARTS_ID FALCON_F32X6
 #define P f32
-#define X_1 f32
-#define MR 32
-#define NR 32
-#define NR_VECS 2
-#define KC 96
 #include "kernel_impl.h"
 #undef ISA
 #undef PARTS
@@ -30,9 +27,4 @@
 #define PARTS 2
 #define PARTS_ID FALCON_F32X3
 #define P f32
-#define X_1 f32
-#define MR 32
-#define NR 32
-#define NR_VECS 2
-#define KC 192
 #include "kernel_impl.h"

@@ -11,50 +11,10 @@
 #define A_KEPT_TILE {48, 16, 150, 64}
 #define B_KEPT_TILE {24, 64, 40, 1000}
 
-#define P f32
-#define X_1 f32
-#define X_2 f16
-#define X_3 bf16
-#define MR 6
-#define NR 16
-#define NR_VECS 2
-#define KC 320
-#define A_AHEAD 128 /* 4 % faster; f64 gains nothing */
-#include "kernel_impl.h"
-
-#define P f64
-#define X_1 f64
-#define X_2 i64f64
-#define MR 6
-#define NR 8
-#define NR_VECS 2
-#define KC 320
-#include "kernel_impl.h"
-
-#define P i32
-#define X_1 i32
-#define MR 6
-#define NR 16
-#define NR_VECS 2
-#define KC 320
-#include "kernel_impl.h"
-
-#define P i64
-#define X_1 i64
-#define MR 4
-#define NR 8
-#define NR_VECS 2
-#define KC 320
-#include "kernel_impl.h"
-
-#define P i16
-#define X_1 i16
-#define X_2 i8
-#define X_3 u8
-#define PAIR_1 u8i8
-#define PAIR_2 i8u8
-#define MR 6
-#define NR 16
-#define NR_VECS 2
-#define KC 640
-#include "kernel_impl.h"
+#define f32_SIZES 6, 16, 2, 320
+#define f32_AHEAD 128 /* 4 % faster; f64 gains nothing */
+#define f64_SIZES 6, 8, 2, 320
+#define i32_SIZES 6, 16, 2, 320
+#define i64_SIZES 4, 8, 2, 320
+#define i16_SIZES 6, 16, 2, 640
+#include "all_types.h"

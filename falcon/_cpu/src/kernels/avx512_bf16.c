@@ -8,10 +8,6 @@
 #define ISA avx512_bf16
 #define ISA_ID FALCON_AVX512_BF16
 
+#define bf16_SIZES 12, 32, 2, 768
 #define P bf16
-#define X_1 bf16
-#define MR 12
-#define NR 32
-#define NR_VECS 2
-#define KC 768
 #include "kernel_impl.h"

@@ -6,42 +6,12 @@
 #define ISA avx512_vnni
 #define ISA_ID FALCON_AVX512_VNNI
 
+#define i16_SIZES 12, 32, 2, 768
+#define i8_SIZES 12, 32, 2, 1536
+#define u8_SIZES 12, 32, 2, 1536
+#define u8i8_SIZES 12, 32, 2, 1536
+#define i8u8_SIZES 12, 32, 2, 1536
 #define P i16
-#define X_1 i16
-#define MR 12
-#define NR 32
-#define NR_VECS 2
-#define KC 768
 #include "kernel_impl.h"
 
-#define P i8
-#define X_1 i8
-#define MR 12
-#define NR 32
-#define NR_VECS 2
-#define KC 1536
-#include "kernel_impl.h"
-
-#define P u8
-#define X_1 u8
-#define MR 12
-#define NR 32
-#define NR_VECS 2
-#define KC 1536
-#include "kernel_impl.h"
-
-#define P u8i8
-#define PAIR_1 u8i8
-#define MR 12
-#define NR 32
-#define NR_VECS 2
-#define KC 1536
-#include "kernel_impl.h"
-
-#define P i8u8
-#define PAIR_1 i8u8
-#define MR 12
-#define NR 32
-#define NR_VECS 2
-#define KC 1536
-#include "kernel_impl.h"
+#include "bytes.h"

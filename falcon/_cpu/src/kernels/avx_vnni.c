@@ -12,42 +12,12 @@
 #define A_KEPT_TILE {48, 16, 150, 64}
 #define B_KEPT_TILE {24, 64, 40, 1000}
 
+#define i16_SIZES 6, 16, 2, 640
+#define i8_SIZES 4, 16, 2, 1280
+#define u8_SIZES 4, 16, 2, 1280
+#define u8i8_SIZES 6, 16, 2, 1280
+#define i8u8_SIZES 6, 16, 2, 1280
 #define P i16
-#define X_1 i16
-#define MR 6
-#define NR 16
-#define NR_VECS 2
-#define KC 640
 #include "kernel_impl.h"
 
-#define P i8
-#define X_1 i8
-#define MR 4
-#define NR 16
-#define NR_VECS 2
-#define KC 1280
-#include "kernel_impl.h"
-
-#define P u8
-#define X_1 u8
-#define MR 4
-#define NR 16
-#define NR_VECS 2
-#define KC 1280
-#include "kernel_impl.h"
-
-#define P u8i8
-#define PAIR_1 u8i8
-#define MR 6
-#define NR 16
-#define NR_VECS 2
-#define KC 1280
-#include "kernel_impl.h"
-
-#define P i8u8
-#define PAIR_1 i8u8
-#define MR 6
-#define NR 16
-#define NR_VECS 2
-#define KC 1280
-#include "kernel_impl.h"
+#include "bytes.h"

@@ -3,7 +3,7 @@
  *
  * The including file defines, for every panel P (vec_gcc.h: NEON; tests/cpu/c/blocks.h: plain C):
  *   P_BLOCK(a, b, c)   c + a b, where c holds the accumulators (0, 0), (0, 1), (1, 0), (1, 1) of two rows and two
- *                      columns, a two lanes of A's panel and b two lanes of B's; with BY_COLUMNS, where the
+ *                      columns, a two lanes of A's panel and b two lanes of B's; with P_BY_COLUMNS, where the
  *                      instruction's first operand is b, (0, 0), (1, 0), (0, 1), (1, 1)
  *
  * A lane has 8 bytes here, KR steps of a line, and lanes of neighbouring lines are neighbours: 16 bytes of a panel, A's
@@ -14,16 +14,14 @@
 _Static_assert(MR % 2 == 0 && VLEN == 4 && sizeof(LANE) == 8 && !FLIP, "blocks of two rows and two columns");
 
 /* KR steps of the product. */
-INLINE void NAME(step)(const int mr, const int nv, const int apart, VEC c[V_ROWS + 1][NV], const LANE *a,
-                       const LANE *b) {
+INLINE void NAME(step)(const int mr, const int nv, VEC c[MR + 1][NV], const LANE *a, const LANE *b) {
     LANE_VEC av[MR / 2];
-    (void)apart; /* lanes of A are neighbours */
 #pragma GCC unroll 8
     for (int i = 0; i < mr; i += 2)
-        av[i / 2] = CAT(P, _LANES)(a + i);
+        av[i / 2] = LANE_LOAD(a + i);
 #pragma GCC unroll 8
     for (int j = 0; j < 2 * nv; j++) {
-        const LANE_VEC bv = CAT(P, _LANES)(b + 2 * j);
+        const LANE_VEC bv = LANE_LOAD(b + 2 * j);
 #pragma GCC unroll 8
         for (int i = 0; i < mr; i += 2)
             NAME(add)(c[i + j % 2] + j / 2, av[i / 2], bv);
@@ -32,8 +30,8 @@ INLINE void NAME(step)(const int mr, const int nv, const int apart, VEC c[V_ROWS
 }
 
 /* Make rows of the blocks. */
-INLINE void NAME(rows_of_blocks)(const int mr, const int nv, VEC c[V_ROWS + 1][NV]) {
-#if BY_COLUMNS
+INLINE void NAME(rows_of_blocks)(const int mr, const int nv, VEC c[MR + 1][NV]) {
+#if CAT(P, _BY_COLUMNS)
     const IVEC upper = {0, 2, 4, 6}, lower = {1, 3, 5, 7};
 #else
     const IVEC upper = {0, 1, 4, 5}, lower = {2, 3, 6, 7};

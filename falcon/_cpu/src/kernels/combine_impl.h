@@ -24,7 +24,7 @@ INLINE void NAME(fetch)(const int nb, VEC x[BLOCK_VECS], int r, const VEC acc[BL
     } else if (r < prog->n_in) {
 #pragma GCC unroll 16
         for (int v = 0; v < nb; v++)
-            x[v] = CAT(P, _WIDEN)(CAT(P, _READ)(src + r * src_stride + v * VLEN));
+            x[v] = CAT(E, _WIDEN)(CAT(E, _READ)(src + r * src_stride + v * VLEN));
     } else {
 #pragma GCC unroll 16
         for (int v = 0; v < nb; v++)
@@ -59,11 +59,11 @@ INLINE void NAME(interpret_block)(const int nb, const int flip, const falcon_pro
             if (stream) {
 #pragma GCC unroll 16
                 for (int v = 0; v < nb; v++)
-                    CAT(P, _STREAMED)(d + v * VLEN, CAT(P, _NARROW)(x[v]));
+                    CAT(E, _STREAMED)(d + v * VLEN, CAT(E, _NARROW)(x[v]));
             } else {
 #pragma GCC unroll 16
                 for (int v = 0; v < nb; v++)
-                    CAT(P, _WRITE)(d + v * VLEN, CAT(P, _NARROW)(x[v]));
+                    CAT(E, _WRITE)(d + v * VLEN, CAT(E, _NARROW)(x[v]));
             }
             continue;
         }

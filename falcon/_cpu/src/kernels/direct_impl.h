@@ -3,17 +3,17 @@
  * kernel_impl.h.
  *
  * Three pointers and two strides reach 12 rows of A: as many pointers as rows would be too many for the registers. */
-INLINE const LANE *NAME(row)(const int i, const char *const a[V_ROWS / 3 + 1], ptrdiff_t rs) {
+INLINE const LANE *NAME(row)(const int i, const char *const a[MR / 3 + 1], ptrdiff_t rs) {
     return (const LANE *)(a[i / 3] + i % 3 * rs);
 }
 
 /* See falcon_direct_fn.  mr, nv and whole (whether the last vector is) are constants in every instance. */
 INLINE void NAME(direct_body)(const int mr, const int nv, const int whole, const falcon_direct *how, const char *a,
                               const char *b, char *c, ptrdiff_t cols, const char *pf, ptrdiff_t pf_step) {
-    VEC s[V_ROWS + 1][NV];
+    VEC s[MR + 1][NV];
     const CAT(D, _MASK) some = CAT(D, _FIRST)(cols - (nv - 1) * VLEN);
     const ptrdiff_t rs = how->a_rs, cs = how->a_cs, ldb = how->b_rs, ldc = how->c_rs;
-    const char *at[V_ROWS / 3 + 1];
+    const char *at[MR / 3 + 1];
     NAME(start)(nv, s);
 #pragma GCC unroll 6
     for (int i = 0; i < mr; i += 3)
@@ -27,7 +27,7 @@ INLINE void NAME(direct_body)(const int mr, const int nv, const int whole, const
                                         : CAT(D, _LOAD_SOME)((const T *)b + j * VLEN, some);
 #pragma GCC unroll 16
         for (int i = 0; i < mr; i++) {
-            const VEC av = CAT(P, _SPREAD)(NAME(row)(i, at, rs));
+            const VEC av = LANE_SPREAD(NAME(row)(i, at, rs));
 #pragma GCC unroll 4
             for (int j = 0; j < nv; j++)
                 NAME(add)(s[i] + j, av, bv[j]);

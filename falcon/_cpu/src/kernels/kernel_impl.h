@@ -1,22 +1,15 @@
 /* kernel_impl.h - template: the kernels of one instruction set for all types that are packed into one type of panel.
  *
- * The including file defines ISA (name) and ISA_ID; P (a panel of vec_types.h), MR, NR, NR_VECS, KC; and X_1, X_2 and
- * X_3, as many as there are: the types of operands that are packed into such panels; PAIR_1 and PAIR_2: two types in
- * one product.  It gets a `falcon_kernel` for each of them, filled in at the bottom of operand_impl.h.  All functions
- * are static.  Where it defines TILES, the micro-kernel is that of tile_impl.h, else
- * that of vector_impl.h; where it defines BLOCKS, with the steps of block_impl.h.
+ * The including file defines ISA (name) and ISA_ID; P (a panel of vec_types.h) and P_SIZES: MR, NR, NR in vectors, KC;
+ * and X_1 to X_4, as many as there are: further types of operands that are packed into such panels.  It gets a
+ * `falcon_kernel` for each of them and for P, filled in at the bottom of operand_impl.h.  All functions are static.
+ * Where it defines TILES, the micro-kernel is that of tile_impl.h, else that of vector_impl.h; where it defines BLOCKS,
+ * with the steps of block_impl.h.  P_BY_COLUMNS: 1 where the instruction of block_impl.h takes its operands the other
+ * way round.  P_AHEAD: bytes ahead in A to prefetch into L1 at every second step.
  *
  * What depends on panels and accumulators only is in here, in combine_impl.h and (for a C of accumulators) c_impl.h:
  * operands of several types share it.  Vectors may have any width that the compiler knows.
  */
-/* 1: the instruction of block_impl.h takes its operands the other way round. */
-#ifndef BY_COLUMNS
-#define BY_COLUMNS 0
-#endif
-/* Bytes ahead in A to prefetch into L1 at every second step, 0: none. */
-#ifndef A_AHEAD
-#define A_AHEAD 0
-#endif
 #ifndef FALCON_KERNEL_IMPL_H
 #define FALCON_KERNEL_IMPL_H
 #include "modulo_impl.h"
@@ -52,6 +45,15 @@
 #define CAT4_(a, b, c, d) a##_##b##_##c##_##d
 #define CAT4(a, b, c, d) CAT4_(a, b, c, d)
 #define NAME(x) CAT3(ISA, P, x)
+#define PICK(which, sizes) which(sizes)
+#define PICK_MR(mr, nr, vecs, kc) mr
+#define PICK_NR(mr, nr, vecs, kc) nr
+#define PICK_VECS(mr, nr, vecs, kc) vecs
+#define PICK_KC(mr, nr, vecs, kc) kc
+#define MR PICK(PICK_MR, CAT(P, _SIZES))
+#define NR PICK(PICK_NR, CAT(P, _SIZES))
+#define NR_VECS PICK(PICK_VECS, CAT(P, _SIZES))
+#define KC PICK(PICK_KC, CAT(P, _SIZES))
 #define D CAT(P, _ACC) /* the type of accumulators */
 #define T CAT(D, _T)
 #define VEC CAT(D, _VEC)
@@ -66,25 +68,22 @@
 #define COEF CAT(D, _COEF)
 #define SCALAR CAT(D, _SCALAR)
 #define NV (NR / VLEN)
-/* Lanes of panels as vec_types.h has them, or for blocks pairs of these; L: accumulators of a lane's size, as which
- * lanes are moved. */
+/* Steps of K in a lane, or for blocks in a pair of lanes; L: accumulators of that size, as which lanes are moved. */
 #if BLOCKS
 #define KR (2 * CAT(P, _KR))
-#define LANE uint64_t
+#define LANE_OF_STEPS uint64_t
 #define L f64
 #else
 #define KR CAT(P, _KR)
-#define LANE CAT(P, _LANE)
+#define LANE_OF_STEPS falcon_lane
 #define L D
 #endif
 #define L_VEC CAT(L, _VEC)
 #define L_VLEN CAT(L, _VLEN)
-#define LANE_VEC __typeof__(CAT(P, _LANES)((const LANE *)0))
-#define P_T CAT(P, _T)
+#define P_T CAT(E, _T)
 #define FLIP CAT(P, _FLIP)
 /* What depends on the kind of micro-kernel.  A_DEPTH: steps of a line that lie together in A's panels (a lane, or a row
- * of a tile); A_FLIP: what A's lanes are xored with there; V_ROWS: rows of the micro-kernel that uses vectors;
- * PF_LINES: falcon_kernel.pf_lines. */
+ * of a tile); A_FLIP: what A's lanes are xored with there; PF_LINES: falcon_kernel.pf_lines. */
 #if TILES
 #define TILE_LANES 16
 #define A_DEPTH (PARTS == 1 ? TILE_LANES * KR : 2 * TILE_LANES)
@@ -93,11 +92,6 @@
 /* Products of two parts in a step. */
 #define PRODUCTS (PARTS * (PARTS + 1) / 2)
 #define A_FLIP 0
-/* Panels of A with at most this many rows are multiplied in vectors (decoding multiplies few rows by large matrices): a
- * step of tiles takes the latency of two products, about 104 cycles, however few the rows; a step in vectors takes 32
- * VDPBF16PS or VPDPBUSD a row, one or two per cycle.  From instruction tables, not measured. */
-#define TILE_THIN 2
-#define V_ROWS TILE_THIN
 /* A step of tiles multiplies for 64 cycles and reads 32 lines of each panel, one of which is kept in L1: prefetch 8;
  * of several parts half as many for each of their products. */
 #define PF_LINES ((PARTS == 1 ? 8 : 4 * PRODUCTS) * FALCON_PF_EVERY)
@@ -109,84 +103,36 @@
 #define A_DEPTH KR
 #define LOAD_DEPTH A_DEPTH
 #define A_FLIP FLIP
-#define V_ROWS MR
 #define PF_LINES 1
 #define FRESH 0
 #endif
 #define INLINE static inline __attribute__((always_inline))
 #endif
 
-/* c += a b.  On a copy of *c: GCC 12 keeps an array in memory if its elements are cast to another vector type. */
-INLINE void NAME(add)(VEC *c, LANE_VEC a, LANE_VEC b) {
-    const VEC before = *c;
-#if BLOCKS
-    *c = CAT(P, _BLOCK)(a, b, before);
+/* A panel's elements, for the sums of schemes: P, or of two types either. */
+#undef E
+#if CAT(P, _PAIR)
+#define E u8
 #else
-    *c = CAT(P, _DOT)(a, b, before);
+#define E P
 #endif
-}
 
-INLINE void NAME(start)(const int nv, VEC c[V_ROWS + 1][NV]) {
-#pragma GCC unroll 17
-    for (int i = 0; i <= V_ROWS; i++)
-#pragma GCC unroll 4
-        for (int j = 0; j < nv; j++)
-            c[i][j] = V_ZERO();
-}
-
-#if BLOCKS
-#include "block_impl.h"
+/* A lane of a panel: an element, or 32 bits, for blocks a pair of these.  A vector of lanes, loaded; one broadcast. */
+#undef LANE
+#undef LANE_VEC
+#undef LANE_LOAD
+#undef LANE_SPREAD
+#if CAT(P, _KR) == 1
+#define LANE T
+#define LANE_VEC VEC
+#define LANE_LOAD(p) V_LOAD(p)
+#define LANE_SPREAD(p) V_SET1(*(p))
 #else
-/* KR steps of the product: load a row of B's lanes, broadcast each lane of A; these are `apart` lanes apart. */
-INLINE void NAME(step)(const int mr, const int nv, const int apart, VEC c[V_ROWS + 1][NV], const LANE *a,
-                       const LANE *b) {
-    LANE_VEC bv[NV];
-#pragma GCC unroll 4
-    for (int j = 0; j < nv; j++)
-        bv[j] = CAT(P, _LANES)(b + j * VLEN);
-#pragma GCC unroll 16
-    for (int i = 0; i < mr; i++) {
-        LANE_VEC av = CAT(P, _SPREAD)(a + i * apart);
-#if FLIP && !A_FLIP
-        av = (LANE_VEC)((i32_VEC)av ^ FLIP);
+#define LANE LANE_OF_STEPS
+#define LANE_VEC i32_VEC
+#define LANE_LOAD(p) i32_LOAD(p)
+#define LANE_SPREAD(p) SPREAD_LANE(p)
 #endif
-#pragma GCC unroll 4
-        for (int j = 0; j < nv; j++)
-            NAME(add)(c[i] + j, av, bv[j]);
-    }
-#if FLIP
-#pragma GCC unroll 4
-    for (int j = 0; j < nv; j++) /* what flipping A adds; finish() subtracts it */
-        NAME(add)(c[V_ROWS] + j, (LANE_VEC)i32_SET1(FLIP), bv[j]);
-#endif
-}
-#endif
-
-/* Store the accumulators: H is touched only here. */
-INLINE void NAME(finish)(const int mr, const int nv, VEC c[V_ROWS + 1][NV], T *h, int how) {
-#if FLIP
-#pragma GCC unroll 16
-    for (int i = 0; i < mr; i++)
-#pragma GCC unroll 4
-        for (int j = 0; j < nv; j++)
-            c[i][j] -= c[V_ROWS][j];
-#endif
-#if BLOCKS
-    NAME(rows_of_blocks)(mr, nv, c);
-#endif
-    if (how & FALCON_ADD) {
-#pragma GCC unroll 16
-        for (int i = 0; i < mr; i++)
-#pragma GCC unroll 4
-            for (int j = 0; j < nv; j++)
-                c[i][j] += V_LOAD(h + i * NR + j * VLEN);
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < mr; i++)
-#pragma GCC unroll 4
-        for (int j = 0; j < nv; j++)
-            V_STORE(h + i * NR + j * VLEN, c[i][j]);
-}
 
 #if TILES
 #include "tile_impl.h"
@@ -230,7 +176,7 @@ INLINE void NAME(scale_lines)(const int width, const int depth, P_T *x, ptrdiff_
     for (ptrdiff_t p = 0; p < steps; p += depth, x += width * depth)
 #pragma GCC unroll 32
         for (int i = 0; i < width * depth; i++)
-            x[i] = CAT(P, _PUT)(CAT(P, _GET)(x[i]) * s[i / depth]);
+            x[i] = CAT(E, _PUT)(CAT(E, _GET)(x[i]) * s[i / depth]);
 }
 
 static void NAME(scale_a)(void *strip, ptrdiff_t steps, const double *scale, ptrdiff_t lines) {
@@ -289,40 +235,27 @@ static void NAME(fence)(void) {
 #define C_NAME(x) CAT4(ISA, P, acc, x)
 #include "c_impl.h"
 
-#define PAIR 0
+#define X P
+#include "operand_impl.h"
 #ifdef X_1
 #define X X_1
 #include "operand_impl.h"
+#undef X_1
 #endif
 #ifdef X_2
 #define X X_2
 #include "operand_impl.h"
+#undef X_2
 #endif
 #ifdef X_3
 #define X X_3
 #include "operand_impl.h"
-#endif
-#undef PAIR
-#define PAIR 1
-#ifdef PAIR_1
-#define X PAIR_1
-#include "operand_impl.h"
-#endif
-#ifdef PAIR_2
-#define X PAIR_2
-#include "operand_impl.h"
-#endif
-#undef PAIR
-#undef P
-#undef MR
-#undef NR
-#undef NR_VECS
-#undef KC
-#undef A_AHEAD
-#undef BY_COLUMNS
-#undef INTERPRET_A
-#undef X_1
-#undef X_2
 #undef X_3
-#undef PAIR_1
-#undef PAIR_2
+#endif
+#ifdef X_4
+#define X X_4
+#include "operand_impl.h"
+#undef X_4
+#endif
+#undef P
+#undef INTERPRET_A

@@ -9,10 +9,6 @@
 #define ISA_ID FALCON_NEON_BF16
 #define BLOCKS 1
 
+#define bf16_SIZES 8, 12, 3, 512
 #define P bf16
-#define X_1 bf16
-#define MR 8
-#define NR 12
-#define NR_VECS 3
-#define KC 512
 #include "kernel_impl.h"

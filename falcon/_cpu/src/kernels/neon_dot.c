@@ -8,34 +8,8 @@
 #define ISA neon_dot
 #define ISA_ID FALCON_NEON_DOT
 
-#define P i8
-#define X_1 i8
-#define MR 8
-#define NR 12
-#define NR_VECS 3
-#define KC 1024
-#include "kernel_impl.h"
-
-#define P u8
-#define X_1 u8
-#define MR 8
-#define NR 12
-#define NR_VECS 3
-#define KC 1024
-#include "kernel_impl.h"
-
-#define P u8i8
-#define PAIR_1 u8i8
-#define MR 6
-#define NR 12
-#define NR_VECS 3
-#define KC 1024
-#include "kernel_impl.h"
-
-#define P i8u8
-#define PAIR_1 i8u8
-#define MR 6
-#define NR 12
-#define NR_VECS 3
-#define KC 1024
-#include "kernel_impl.h"
+#define i8_SIZES 8, 12, 3, 1024
+#define u8_SIZES 8, 12, 3, 1024
+#define u8i8_SIZES 6, 12, 3, 1024
+#define i8u8_SIZES 6, 12, 3, 1024
+#include "bytes.h"

@@ -8,35 +8,9 @@
 #define ISA_ID FALCON_NEON_I8MM
 #define BLOCKS 1
 
-#define P i8
-#define X_1 i8
-#define MR 8
-#define NR 12
-#define NR_VECS 3
-#define KC 1024
-#include "kernel_impl.h"
-
-#define P u8
-#define X_1 u8
-#define MR 8
-#define NR 12
-#define NR_VECS 3
-#define KC 1024
-#include "kernel_impl.h"
-
-#define P u8i8
-#define PAIR_1 u8i8
-#define MR 8
-#define NR 12
-#define NR_VECS 3
-#define KC 1024
-#include "kernel_impl.h"
-
-#define P i8u8
-#define PAIR_1 i8u8
-#define BY_COLUMNS 1
-#define MR 8
-#define NR 12
-#define NR_VECS 3
-#define KC 1024
-#include "kernel_impl.h"
+#define i8u8_BY_COLUMNS 1
+#define i8_SIZES 8, 12, 3, 1024
+#define u8_SIZES 8, 12, 3, 1024
+#define u8i8_SIZES 8, 12, 3, 1024
+#define i8u8_SIZES 8, 12, 3, 1024
+#include "bytes.h"

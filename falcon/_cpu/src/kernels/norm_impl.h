@@ -34,23 +34,6 @@ static void X_NAME(norm_dot)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, p
     }
 }
 
-/* Add the squares of `steps` steps to sums, one vector of them at a time; steps is a constant. */
-INLINE void X_NAME(norm_steps)(const int steps, ptrdiff_t lines, const X_T *mat, ptrdiff_t ks, T *sums) {
-    ptrdiff_t i = 0;
-    for (; i + VLEN <= lines; i += VLEN) {
-        VEC s = V_LOAD(sums + i);
-#pragma GCC unroll 8
-        for (int q = 0; q < steps; q++) {
-            const VEC v = X_READ(mat + q * ks + i);
-            s = V_FMA(v, v, s);
-        }
-        V_STORE(sums + i, s);
-    }
-    for (; i < lines; i++)
-        for (int q = 0; q < steps; q++)
-            sums[i] += X_GET(mat[q * ks + i]) * X_GET(mat[q * ks + i]);
-}
-
 static void X_NAME(norm_axpy)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, ptrdiff_t ks, double *sums,
                               double *odd) {
     (void)odd;
@@ -63,9 +46,9 @@ static void X_NAME(norm_axpy)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, 
             memset(run, 0, (size_t)width * sizeof *run);
             ptrdiff_t k = k0;
             for (; k + 8 <= end; k += 8)
-                X_NAME(norm_steps)(8, width, mat + k * ks + i0, ks, run);
+                X_NAME(axpy_steps)(8, 1, width, mat + k * ks + i0, ks, NULL, run);
             for (; k < end; k++)
-                X_NAME(norm_steps)(1, width, mat + k * ks + i0, ks, run);
+                X_NAME(axpy_steps)(1, 1, width, mat + k * ks + i0, ks, NULL, run);
             for (ptrdiff_t i = 0; i < width; i++)
                 sums[i0 + i] += (double)run[i];
         }

@@ -127,7 +127,7 @@ INLINE P_T X_NAME(one)(const uint32_t flip, X_T x) {
     if (IS_PANEL)
         memcpy(&y, &x, sizeof y);
     else
-        y = CAT(P, _PUT)(X_GET(x));
+        y = CAT(E, _PUT)(X_GET(x));
     if (flip)
         *(uint8_t *)&y ^= flip & 0xff;
     return y;

@@ -123,49 +123,19 @@ INLINE void NAME(tile_body)(const int tm, const int tn, ptrdiff_t kc, const char
 }
 #undef ACCUMULATORS
 
-#if PARTS == 1
-/* Few rows, in vectors: see TILE_THIN in kernel_impl.h. */
-INLINE void NAME(thin_body)(const int mr, const int nv, ptrdiff_t kc, const LANE *a, const LANE *b, T *h, int how,
-                            const char *pf, ptrdiff_t pf_step) {
-    VEC c[V_ROWS + 1][NV];
-    NAME(start)(nv, c);
-    for (ptrdiff_t p = kc / A_DEPTH; p > 0; p--, a += (MR - 1) * TILE_LANES) {
-        for (int q = 0; q < PF_LINES / FALCON_PF_EVERY; q++, pf += pf_step)
-            __builtin_prefetch(pf, 0, 2);
-        for (int g = 0; g < TILE_LANES; g++, a++, b += NR)
-            NAME(step)(mr, nv, TILE_LANES, c, a, b);
-    }
-    NAME(finish)(mr, nv, c, h, how);
-}
-
-#endif
-
 #undef UKR
-#define UKR(body, rows, columns)                                                                                       \
-    static void NAME(body##_##rows##_##columns)(ptrdiff_t kc, const void *a, const void *b, ptrdiff_t ldb, void *h,    \
-                                                int how, const char *pf, ptrdiff_t pf_step) {                          \
+#define UKR(rows, columns)                                                                                             \
+    static void NAME(tile_##rows##_##columns)(ptrdiff_t kc, const void *a, const void *b, ptrdiff_t ldb, void *h,      \
+                                              int how, const char *pf, ptrdiff_t pf_step) {                            \
         (void)ldb; /* B is never read in place */                                                                      \
-        NAME(body##_body)(rows, columns, kc, a, b, h, how, pf, pf_step);                                               \
+        NAME(tile_body)(rows, columns, kc, a, b, h, how, pf, pf_step);                                                 \
     }
+#define ROW(n) NAME(tile_##n##_1), NAME(tile_##n##_2)
+#define EIGHT_ROWS(n) ROW(n), ROW(n), ROW(n), ROW(n), ROW(n), ROW(n), ROW(n), ROW(n)
 // clang-format off
-UKR(tile, 1, 1) UKR(tile, 1, 2) UKR(tile, 2, 1) UKR(tile, 2, 2)
-#if PARTS == 1
-UKR(thin, 1, 1) UKR(thin, 1, 2) UKR(thin, 2, 1) UKR(thin, 2, 2)
-#define THIN_ROWS ROWS(thin, 1), ROWS(thin, 2)
-#else
-#define THIN_ROWS ROWS(tile, 1), ROWS(tile, 1)
-#endif
-    // clang-format on
-    _Static_assert(TILE_THIN == 2, "the variants above and the table below");
-
-#define ROWS(body, n) NAME(body##_##n##_1), NAME(body##_##n##_2)
-#define SEVEN_ROWS(n)                                                                                                  \
-    ROWS(tile, n), ROWS(tile, n), ROWS(tile, n), ROWS(tile, n), ROWS(tile, n), ROWS(tile, n), ROWS(tile, n)
-static const falcon_ukr_fn NAME(ukr_table)[MR * NV] = {
-    THIN_ROWS,     SEVEN_ROWS(1), SEVEN_ROWS(1),                /* 1 and 2, 3 to 16 */
-    ROWS(tile, 2), ROWS(tile, 2), SEVEN_ROWS(2), SEVEN_ROWS(2), /* 17 to 32 */
-};
-#undef THIN_ROWS
-#undef ROWS
-#undef SEVEN_ROWS
+UKR(1, 1) UKR(1, 2) UKR(2, 1) UKR(2, 2)
+static const falcon_ukr_fn NAME(ukr_table)[MR * NV] = {EIGHT_ROWS(1), EIGHT_ROWS(1), EIGHT_ROWS(2), EIGHT_ROWS(2)};
+// clang-format on
+#undef ROW
+#undef EIGHT_ROWS
 #undef TILE_DOT

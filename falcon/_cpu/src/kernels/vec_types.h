@@ -10,9 +10,9 @@
  *   _T, _ID, _GET and _PUT (one value), _RAW (a vector of them as stored), _READ, _WRITE, _STREAMED, _WIDEN and _NARROW
  *   (between _RAW and accumulators; to nearest even, integers wrap)
  * Panels:
- *   _ACC: its accumulators; _KR: steps of K in a lane; _LANE, _SPREAD (broadcast of one lane), _LANES (a vector of
- *   lanes); _DOT(a, b, c): c + a b; _BITS(v): elements that are held in accumulators, as the low bits of integers;
- *   _FLIP: what A's lanes are xored with in a panel, which shifts its elements by 2^7;
+ *   _ACC: its accumulators; _KR: steps of K in a lane; _DOT(a, b, c): c + a b; _BITS(v): elements that are held in
+ *   accumulators, as the low bits of integers; _FLIP: what A's lanes are xored with in a panel, which shifts its
+ *   elements by 2^7;
  *   _BLOCK(a, b, c): see block_impl.h
  *   x_AS_p(q): lanes of a panel of type p from elements of type x at q
  */
@@ -264,9 +264,6 @@ typedef uint32_t lanes_at __attribute__((vector_size(VEC_BYTES), aligned(1), may
 
 #define f32_ACC f32
 #define f32_KR 1
-#define f32_LANE float
-#define f32_SPREAD(p) f32_SET1(*(p))
-#define f32_LANES(p) f32_LOAD(p)
 #define f32_DOT(a, b, c) f32_FMA(a, b, c)
 #define f32_BITS(v) ((i32_VEC)(v))
 #define f32_FLIP 0
@@ -276,9 +273,6 @@ typedef uint32_t lanes_at __attribute__((vector_size(VEC_BYTES), aligned(1), may
 
 #define f64_ACC f64
 #define f64_KR 1
-#define f64_LANE double
-#define f64_SPREAD(p) f64_SET1(*(p))
-#define f64_LANES(p) f64_LOAD(p)
 #define f64_DOT(a, b, c) f64_FMA(a, b, c)
 #define f64_BITS(v) ((i32_VEC)(v))
 #define f64_FLIP 0
@@ -287,9 +281,6 @@ typedef uint32_t lanes_at __attribute__((vector_size(VEC_BYTES), aligned(1), may
 
 #define i32_ACC i32
 #define i32_KR 1
-#define i32_LANE uint32_t
-#define i32_SPREAD(p) i32_SET1(*(p))
-#define i32_LANES(p) i32_LOAD(p)
 #ifndef i32_DOT
 #define i32_DOT(a, b, c) i32_FMA(a, b, c)
 #endif
@@ -299,9 +290,6 @@ typedef uint32_t lanes_at __attribute__((vector_size(VEC_BYTES), aligned(1), may
 
 #define i64_ACC i64
 #define i64_KR 1
-#define i64_LANE uint64_t
-#define i64_SPREAD(p) i64_SET1(*(p))
-#define i64_LANES(p) i64_LOAD(p)
 #ifndef i64_DOT
 #define i64_DOT(a, b, c) i64_FMA(a, b, c)
 #endif
@@ -312,9 +300,6 @@ typedef uint32_t lanes_at __attribute__((vector_size(VEC_BYTES), aligned(1), may
 /* Pairs of int16, modulo 2^32: no sum of two products is rounded or saturated. */
 #define i16_ACC i32
 #define i16_KR 2
-#define i16_LANE falcon_lane
-#define i16_SPREAD(p) SPREAD_LANE(p)
-#define i16_LANES(p) i32_LOAD(p)
 #ifndef i16_DOT
 #define i16_DOT(a, b, c)                                                                                               \
     ((c) + (i32_VEC)(((s32_VEC)((a) << 16) >> 16) * ((s32_VEC)((b) << 16) >> 16)) +                                    \
@@ -334,9 +319,6 @@ typedef VECTOR_OF(int16_t, 2 * i32_VLEN) i16_PAIRS;
 /* Pairs of bfloat16: where an instruction set has a bf16_DOT or a bf16_BLOCK. */
 #define bf16_ACC f32
 #define bf16_KR 2
-#define bf16_LANE falcon_lane
-#define bf16_SPREAD(p) SPREAD_LANE(p)
-#define bf16_LANES(p) i32_LOAD(p)
 #define bf16_BITS(v) ((i32_VEC)(v) >> 16)
 #define bf16_FLIP 0
 #define bf16_AS_bf16(p) LANES_AT(p)
@@ -346,9 +328,6 @@ typedef VECTOR_OF(int16_t, 2 * i32_VLEN) i16_PAIRS;
  * subtracts what that adds, 2^7 times (for u8 -2^7 times) the sum of B's column. */
 #define i8_ACC i32
 #define i8_KR 4
-#define i8_LANE falcon_lane
-#define i8_SPREAD(p) SPREAD_LANE(p)
-#define i8_LANES(p) i32_LOAD(p)
 #define i8_BITS(v) ((v) & 0xff)
 #ifndef i8_FLIP
 #define i8_FLIP 0x80808080
@@ -358,21 +337,20 @@ typedef VECTOR_OF(int16_t, 2 * i32_VLEN) i16_PAIRS;
 
 #define u8_ACC i32
 #define u8_KR 4
-#define u8_LANE falcon_lane
-#define u8_SPREAD(p) SPREAD_LANE(p)
-#define u8_LANES(p) i32_LOAD(p)
 #define u8_BITS(v) ((v) & 0xff)
 #define u8_AS_u8(p) LANES_AT(p)
 
-/* Unsigned elements of A by signed ones of B, and the reverse: kernels for two types (PAIR in kernel_impl.h), with
+/* Unsigned elements of A by signed ones of B, and the reverse: kernels for two types, with
  * panels of fours where an instruction set has a u8i8_DOT and an i8u8_DOT.  x86's instruction multiplies them as they
  * are; NEON's take two operands of a kind, so there A's elements are shifted to the kind of B's. */
 #define u8i8_ID FALCON_U8I8
+#define u8i8_PAIR 1 /* elements of panels are u8 for the sums of schemes: modulo 2^8 the kind does not matter */
 #define u8i8_LEFT u8
 #define u8i8_RIGHT i8
 #define u8i8_SWAPPED i8u8
 #define u8i8_OF_B i8 /* panels of B are those of that type */
 #define i8u8_ID FALCON_I8U8
+#define i8u8_PAIR 1
 #define i8u8_LEFT i8
 #define i8u8_RIGHT u8
 #define i8u8_SWAPPED u8i8
@@ -385,34 +363,12 @@ typedef VECTOR_OF(int16_t, 2 * i32_VLEN) i16_PAIRS;
 
 #define u8i8_ACC i32
 #define u8i8_KR 4
-#define u8i8_LANE falcon_lane
-#define u8i8_SPREAD(p) SPREAD_LANE(p)
-#define u8i8_LANES(p) i32_LOAD(p)
 #define u8i8_BITS(v) ((v) & 0xff)
 #define u8_AS_u8i8(p) LANES_AT(p)
 
 #define i8u8_ACC i32
 #define i8u8_KR 4
-#define i8u8_LANE falcon_lane
-#define i8u8_SPREAD(p) SPREAD_LANE(p)
-#define i8u8_LANES(p) i32_LOAD(p)
 #define i8u8_BITS(v) ((v) & 0xff)
 #define i8_AS_i8u8(p) LANES_AT(p)
-
-/* Elements of such panels, for the sums of schemes: modulo 2^8 the kind does not matter. */
-#define u8i8_T uint8_t
-#define u8i8_PUT(x) u8_PUT(x)
-#define u8i8_READ(p) u8_READ(p)
-#define u8i8_WRITE(p, v) u8_WRITE(p, v)
-#define u8i8_STREAMED(p, v) u8_STREAMED(p, v)
-#define u8i8_WIDEN(v) u8_WIDEN(v)
-#define u8i8_NARROW(v) u8_NARROW(v)
-#define i8u8_T uint8_t
-#define i8u8_PUT(x) u8_PUT(x)
-#define i8u8_READ(p) u8_READ(p)
-#define i8u8_WRITE(p, v) u8_WRITE(p, v)
-#define i8u8_STREAMED(p, v) u8_STREAMED(p, v)
-#define i8u8_WIDEN(v) u8_WIDEN(v)
-#define i8u8_NARROW(v) u8_NARROW(v)
 
 #endif

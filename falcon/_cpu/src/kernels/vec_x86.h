@@ -7,26 +7,14 @@
 #include <immintrin.h>
 #include <stdint.h>
 
+/* MM: the instructions of this width.  HALF, QUARTER: so many of a vector's bytes. */
 #if defined(__AVX512F__)
 #define VEC_BYTES 64
-typedef int32_t f32_IVEC __attribute__((vector_size(64)));
-typedef int64_t f64_IVEC __attribute__((vector_size(64)));
+#define MM(name) _mm512_##name
+#define HALF(v) ((__m256i)(v))
+#define QUARTER(v) ((__m128i)(v))
 #define f32_VEC __m512
-#define f32_VLEN 16
-#define f32_ZERO() _mm512_setzero_ps()
-#define f32_LOAD(p) _mm512_loadu_ps(p)
-#define f32_STORE(p, v) _mm512_storeu_ps(p, v)
-#define f32_STREAM(p, v) _mm512_stream_ps(p, v)
-#define f32_SET1(x) _mm512_set1_ps(x)
-#define f32_FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
 #define f64_VEC __m512d
-#define f64_VLEN 8
-#define f64_ZERO() _mm512_setzero_pd()
-#define f64_LOAD(p) _mm512_loadu_pd(p)
-#define f64_STORE(p, v) _mm512_storeu_pd(p, v)
-#define f64_STREAM(p, v) _mm512_stream_pd(p, v)
-#define f64_SET1(x) _mm512_set1_pd(x)
-#define f64_FMA(a, b, c) _mm512_fmadd_pd(a, b, c)
 #define f32_MASK __mmask16
 #define f32_FIRST(n) ((__mmask16)((1u << (n)) - 1))
 #define f32_LOAD_SOME(p, mask) _mm512_maskz_loadu_ps(mask, p)
@@ -35,38 +23,16 @@ typedef int64_t f64_IVEC __attribute__((vector_size(64)));
 #define f64_FIRST(n) ((__mmask8)((1u << (n)) - 1))
 #define f64_LOAD_SOME(p, mask) _mm512_maskz_loadu_pd(mask, p)
 #define f64_STORE_SOME(p, mask, v) _mm512_mask_storeu_pd(p, mask, v)
-#define i32_SET1(x) ((i32_VEC)_mm512_set1_epi32((int)(x)))
-#define f16_WIDEN(v) _mm512_cvtph_ps((__m256i)(v))
-#define f16_NARROW(v) ((u16_RAW)_mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))
 #define u16_STREAM(p, v) _mm256_stream_si256((__m256i *)(p), (__m256i)(v))
-#define UNSIGNED_16(v) ((i32_VEC)_mm512_cvtepu16_epi32((__m256i)(v)))
-#define SIGNED_16(v) ((i32_VEC)_mm512_cvtepi16_epi32((__m256i)(v)))
-#define UNSIGNED_8(v) ((i32_VEC)_mm512_cvtepu8_epi32((__m128i)(v)))
-#define SIGNED_8(v) ((i32_VEC)_mm512_cvtepi8_epi32((__m128i)(v)))
-#define PAIRS_UNSIGNED_8(v) ((i32_VEC)_mm512_cvtepu8_epi16((__m256i)(v)))
-#define PAIRS_SIGNED_8(v) ((i32_VEC)_mm512_cvtepi8_epi16((__m256i)(v)))
 #define LOWER_16(v) ((u16_RAW)_mm512_cvtepi32_epi16((__m512i)(v)))
 #define LOWER_8(v) ((u8_RAW)_mm512_cvtepi32_epi8((__m512i)(v)))
 #else
 #define VEC_BYTES 32
-typedef int32_t f32_IVEC __attribute__((vector_size(32)));
-typedef int64_t f64_IVEC __attribute__((vector_size(32)));
+#define MM(name) _mm256_##name
+#define HALF(v) ((__m128i)(v))
+#define QUARTER(v) _mm_cvtsi64_si128((long long)(v))
 #define f32_VEC __m256
-#define f32_VLEN 8
-#define f32_ZERO() _mm256_setzero_ps()
-#define f32_LOAD(p) _mm256_loadu_ps(p)
-#define f32_STORE(p, v) _mm256_storeu_ps(p, v)
-#define f32_STREAM(p, v) _mm256_stream_ps(p, v)
-#define f32_SET1(x) _mm256_set1_ps(x)
-#define f32_FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
 #define f64_VEC __m256d
-#define f64_VLEN 4
-#define f64_ZERO() _mm256_setzero_pd()
-#define f64_LOAD(p) _mm256_loadu_pd(p)
-#define f64_STORE(p, v) _mm256_storeu_pd(p, v)
-#define f64_STREAM(p, v) _mm256_stream_pd(p, v)
-#define f64_SET1(x) _mm256_set1_pd(x)
-#define f64_FMA(a, b, c) _mm256_fmadd_pd(a, b, c)
 #define f32_MASK __m256i
 #define f32_FIRST(n) _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
 #define f32_LOAD_SOME(p, mask) _mm256_maskload_ps(p, mask)
@@ -75,16 +41,32 @@ typedef int64_t f64_IVEC __attribute__((vector_size(32)));
 #define f64_FIRST(n) _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3))
 #define f64_LOAD_SOME(p, mask) _mm256_maskload_pd(p, mask)
 #define f64_STORE_SOME(p, mask, v) _mm256_maskstore_pd(p, mask, v)
-#define i32_SET1(x) ((i32_VEC)_mm256_set1_epi32((int)(x)))
-#define f16_WIDEN(v) _mm256_cvtph_ps((__m128i)(v))
-#define f16_NARROW(v) ((u16_RAW)_mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))
-#define UNSIGNED_16(v) ((i32_VEC)_mm256_cvtepu16_epi32((__m128i)(v)))
-#define SIGNED_16(v) ((i32_VEC)_mm256_cvtepi16_epi32((__m128i)(v)))
-#define UNSIGNED_8(v) ((i32_VEC)_mm256_cvtepu8_epi32(_mm_cvtsi64_si128((long long)(v))))
-#define SIGNED_8(v) ((i32_VEC)_mm256_cvtepi8_epi32(_mm_cvtsi64_si128((long long)(v))))
-#define PAIRS_UNSIGNED_8(v) ((i32_VEC)_mm256_cvtepu8_epi16((__m128i)(v)))
-#define PAIRS_SIGNED_8(v) ((i32_VEC)_mm256_cvtepi8_epi16((__m128i)(v)))
 #endif
+typedef int32_t f32_IVEC __attribute__((vector_size(VEC_BYTES)));
+typedef int64_t f64_IVEC __attribute__((vector_size(VEC_BYTES)));
+#define f32_VLEN (VEC_BYTES / 4)
+#define f32_ZERO() MM(setzero_ps)()
+#define f32_LOAD(p) MM(loadu_ps)(p)
+#define f32_STORE(p, v) MM(storeu_ps)(p, v)
+#define f32_STREAM(p, v) MM(stream_ps)(p, v)
+#define f32_SET1(x) MM(set1_ps)(x)
+#define f32_FMA(a, b, c) MM(fmadd_ps)(a, b, c)
+#define f64_VLEN (VEC_BYTES / 8)
+#define f64_ZERO() MM(setzero_pd)()
+#define f64_LOAD(p) MM(loadu_pd)(p)
+#define f64_STORE(p, v) MM(storeu_pd)(p, v)
+#define f64_STREAM(p, v) MM(stream_pd)(p, v)
+#define f64_SET1(x) MM(set1_pd)(x)
+#define f64_FMA(a, b, c) MM(fmadd_pd)(a, b, c)
+#define i32_SET1(x) ((i32_VEC)MM(set1_epi32)((int)(x)))
+#define f16_WIDEN(v) MM(cvtph_ps)(HALF(v))
+#define f16_NARROW(v) ((u16_RAW)MM(cvtps_ph)(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))
+#define UNSIGNED_16(v) ((i32_VEC)MM(cvtepu16_epi32)(HALF(v)))
+#define SIGNED_16(v) ((i32_VEC)MM(cvtepi16_epi32)(HALF(v)))
+#define UNSIGNED_8(v) ((i32_VEC)MM(cvtepu8_epi32)(QUARTER(v)))
+#define SIGNED_8(v) ((i32_VEC)MM(cvtepi8_epi32)(QUARTER(v)))
+#define PAIRS_UNSIGNED_8(v) ((i32_VEC)MM(cvtepu8_epi16)(HALF(v)))
+#define PAIRS_SIGNED_8(v) ((i32_VEC)MM(cvtepi8_epi16)(HALF(v)))
 #define V_FENCE() _mm_sfence()
 /* c + a b by two instructions.  Inline assembly: with expressions, GCC 12 spills accumulators. */
 #define MULTIPLY_ADD(VEC, multiply, add, a, b, c)                                                                      \

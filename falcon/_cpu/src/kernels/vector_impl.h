@@ -2,11 +2,79 @@
  * vectors of blocks: block_impl.h); included by kernel_impl.h, whose macros it uses. */
 _Static_assert(NR % VLEN == 0 && NV <= 4 && MR <= 16, "the variant table below has 16 x 4 entries");
 
+/* c += a b.  On a copy of *c: GCC 12 keeps an array in memory if its elements are cast to another vector type. */
+INLINE void NAME(add)(VEC *c, LANE_VEC a, LANE_VEC b) {
+    const VEC before = *c;
+#if BLOCKS
+    *c = CAT(P, _BLOCK)(a, b, before);
+#else
+    *c = CAT(P, _DOT)(a, b, before);
+#endif
+}
+
+INLINE void NAME(start)(const int nv, VEC c[MR + 1][NV]) {
+#pragma GCC unroll 17
+    for (int i = 0; i <= MR; i++)
+#pragma GCC unroll 4
+        for (int j = 0; j < nv; j++)
+            c[i][j] = V_ZERO();
+}
+
+#if BLOCKS
+#include "block_impl.h"
+#else
+/* KR steps of the product: load a row of B's lanes, broadcast each lane of A. */
+INLINE void NAME(step)(const int mr, const int nv, VEC c[MR + 1][NV], const LANE *a, const LANE *b) {
+    LANE_VEC bv[NV];
+#pragma GCC unroll 4
+    for (int j = 0; j < nv; j++)
+        bv[j] = LANE_LOAD(b + j * VLEN);
+#pragma GCC unroll 16
+    for (int i = 0; i < mr; i++) {
+        const LANE_VEC av = LANE_SPREAD(a + i);
+#pragma GCC unroll 4
+        for (int j = 0; j < nv; j++)
+            NAME(add)(c[i] + j, av, bv[j]);
+    }
+#if FLIP
+#pragma GCC unroll 4
+    for (int j = 0; j < nv; j++) /* what flipping A adds; finish() subtracts it */
+        NAME(add)(c[MR] + j, (LANE_VEC)i32_SET1(FLIP), bv[j]);
+#endif
+}
+#endif
+
+/* Store the accumulators: H is touched only here. */
+INLINE void NAME(finish)(const int mr, const int nv, VEC c[MR + 1][NV], T *h, int how) {
+#if FLIP
+#pragma GCC unroll 16
+    for (int i = 0; i < mr; i++)
+#pragma GCC unroll 4
+        for (int j = 0; j < nv; j++)
+            c[i][j] -= c[MR][j];
+#endif
+#if BLOCKS
+    NAME(rows_of_blocks)(mr, nv, c);
+#endif
+    if (how & FALCON_ADD) {
+#pragma GCC unroll 16
+        for (int i = 0; i < mr; i++)
+#pragma GCC unroll 4
+            for (int j = 0; j < nv; j++)
+                c[i][j] += V_LOAD(h + i * NR + j * VLEN);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < mr; i++)
+#pragma GCC unroll 4
+        for (int j = 0; j < nv; j++)
+            V_STORE(h + i * NR + j * VLEN, c[i][j]);
+}
+
 /* See falcon_ukr_fn.  mr and nv are constants in every instance; the
  * accumulators live in registers, H is touched only at the end. */
 INLINE void NAME(ukr_body)(const int mr, const int nv, ptrdiff_t kc, const LANE *a, const LANE *b, ptrdiff_t ldb, T *h,
                            int how, const char *pf, ptrdiff_t pf_step) {
-    VEC c[V_ROWS + 1][NV];
+    VEC c[MR + 1][NV];
     NAME(start)(nv, c);
     if (how & FALCON_ADD)
         for (int i = 0; i < mr * NR; i += 64 / (int)sizeof(T))
@@ -16,15 +84,16 @@ INLINE void NAME(ukr_body)(const int mr, const int nv, ptrdiff_t kc, const LANE 
     for (; p >= 2; p -= 2) {
         __builtin_prefetch(pf, 0, 2);
         pf += pf_step;
-        if (A_AHEAD)
-            __builtin_prefetch((const char *)a + A_AHEAD, 0, 3);
-        NAME(step)(mr, nv, 1, c, a, b);
-        NAME(step)(mr, nv, 1, c, a + MR, b + ldb);
+#if CAT(P, _AHEAD)
+        __builtin_prefetch((const char *)a + CAT(P, _AHEAD), 0, 3);
+#endif
+        NAME(step)(mr, nv, c, a, b);
+        NAME(step)(mr, nv, c, a + MR, b + ldb);
         a += 2 * MR;
         b += 2 * ldb;
     }
     if (p)
-        NAME(step)(mr, nv, 1, c, a, b);
+        NAME(step)(mr, nv, c, a, b);
     NAME(finish)(mr, nv, c, h, how);
 }
 
