@@ -6,7 +6,7 @@ them exactly, sixteen times as fast as float32 ones, and add them in float32. Tw
 products hold 16 bits.
 
 Two float16 numbers hold 22 bits of a number in their range, into which powers of two bring rows of
-A and columns of B: their three products, on GPUs, err as little as float32 arithmetic.
+A and columns of B: their three products, on GPUs, hold as much as float32 arithmetic keeps.
 
 Integers of 64 bits may be multiplied as float64, exactly, while no sum exceeds 53 bits.
 

@@ -156,8 +156,8 @@ def products_of_parts(inner: int, parts: int) -> int:
 def growth_of_sums(inner: int) -> float:
     """Return the RMS error of sums on tensor cores, relative to float32 sums as long.
 
-    Measured on an H200, for two float16 parts: 1.31, 1.85, 2.19, 3.03 for 300, 700, 1024, 2048, with
-    rows and columns of any size up to 3.5; longer ones, which are cut: 2.15, 1.52, 1.07 for 4096,
+    Measured on an H200, for two float16 parts: 1.31, 1.85, 2.19, 3.03 for 300, 700, 1024, 2048 (up
+    to 3.5 for uneven rows and columns); longer ones, which are cut: 2.15, 1.52, 1.07 for 4096,
     8192, 16384. Three bfloat16 parts err a little less.
     """
     return 3.5 * (min(inner, _LONGEST) / _LONGEST) ** 0.44

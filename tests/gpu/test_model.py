@@ -214,7 +214,7 @@ BY_PARTS = rates.DeviceRates(109.7e12, 104.9e12, 3.08e12, 1.4e-6, 132, 50 * 2**2
 
 
 def test_float32_is_multiplied_by_parts_where_that_is_faster(cupy, monkeypatch):
-    """With an H200's rates: from 2048^3 on, unless it is forbidden, and not if parts are slow."""
+    """With an H200's rates: from 1536^3 on, unless it is forbidden, and not if parts are slow."""
     parts = [BY_PARTS]
 
     def known(backend, problem, backends, operand=None):

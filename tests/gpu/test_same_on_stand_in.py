@@ -7,8 +7,8 @@ import pytest
 from . import test_on_gpu, without_pools
 
 # What the stand-in lacks: a graph that is launched, a real allocator, torch, 40 GiB.
-BEYOND = {"test_capture", "test_torch", "test_layers_of_torch", "test_layers_are_timed_and_captured",
-          "test_more_than_two_to_the_31_elements",
+BEYOND = {"test_capture", "test_torch", "test_layers_of_torch",
+          "test_layers_are_timed_and_captured", "test_more_than_two_to_the_31_elements",
           "test_random_data_and_packed_weights", "test_whole_catalogue"}  # fmt: skip
 NAMES = [name for name, _ in inspect.getmembers(test_on_gpu, inspect.isfunction)
          if name.startswith("test_") and name not in BEYOND]  # fmt: skip
