@@ -13,6 +13,7 @@ Every file works alone, has no options, and stays within 60 lines.  A reader may
           multilevel.py    a list of such triples, one per level of recursion
           gram.py        A A^T: by the definition, and by a triple for the upper triangle
     split.py           float32 from three bfloat16 parts
+    float16_split.py   float32 from two float16 parts
     modular.py         integers modulo p, exactly, by float64
     brent.py           the equations that three arrays satisfy exactly when they multiply matrices
 

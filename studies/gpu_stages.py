@@ -68,7 +68,7 @@ def measure(case, a, b, out, options):
     predicted = dict(backend.predicted(plan.problem, plan.method, known).seconds)
     predicted["combine"] = predicted.pop("combine A") + predicted.pop("combine B")
     return {
-        **case.shape.sizes(),
+        **{x: getattr(case.shape, x) for x in "MNK"},
         "dtype": case.dtype,
         "scheme": plan.method.label,
         "total": seconds_per_call(partial(run, *made)),
@@ -134,11 +134,11 @@ def stages(case, options, uneven=False):
     """Measure a case on random operands, in torch's current stream if there is torch."""
     get_backend(DEVICE)
     with gpu._stream():
-        (M, N, K), row = case.shape.sizes().values(), gpu._known(case.dtype)
-        a, b = gpu._random(M, K, row, 0), gpu._random(K, N, row, 1)
+        x, row = case.shape, gpu._known(case.dtype)
+        a, b = gpu._random(x.M, x.K, row, 0), gpu._random(x.K, x.N, row, 1)
         if uneven:
             gpu._uneven([(a, b)])
-        return measure(case, a, b, device.empty((M, N), row.numpy), options)
+        return measure(case, a, b, device.empty((x.M, x.N), row.numpy), options)
 
 
 def main(arguments=None):

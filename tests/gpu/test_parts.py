@@ -10,7 +10,8 @@ from falcon._core.dtypes import BY_ARITHMETIC_ON_GPUS
 from falcon._front import calls
 from falcon._gpu import repaired
 from falcon._gpu.arrays import library_of
-from reference.split import float16_product, split_product
+from reference.float16_split import float16_product
+from reference.split import split_product
 
 from .support import on_device, whole
 
