@@ -1,8 +1,8 @@
 """RMS errors of float32 on a GPU, over those of cuBLAS: ``python studies/gpu_errors.py [K ...]``.
 
 Standard normal operands; "uneven": rows up to 2^20 times as large or as small, and columns of
-lognormal numbers, whose errors are relative to the norms of rows and columns. Some rows are compared
-with float64. In brackets: the growth that the plan states.
+lognormal numbers, whose errors are relative to the norms of rows and columns. Some rows are
+compared with float64. In brackets: the growth that the plan states.
 """
 
 from __future__ import annotations
