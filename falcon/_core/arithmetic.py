@@ -60,6 +60,5 @@ BY_FLOAT16 = Arithmetic("fp16x3", 2, 1.0, 16.0, "float16")
 TF32 = Arithmetic("tf32", 1, 1.0, 0.0)
 # int64 as float64; no value of the option: data decide, and results do not depend on it.
 INT64_BY_FLOAT64 = Arithmetic("float64", 1, 1.0, 0.0)
-# Values of the option; those on GPUs only do nothing in host memory.
-ON_GPUS = BY_FLOAT16, TF32
-NAMES = ("auto", "native", *(x.name for x in (*SPLIT, *ON_GPUS)))
+# Values of the option; the last two do nothing in host memory.
+NAMES = ("auto", "native", *(x.name for x in (*SPLIT, BY_FLOAT16, TF32)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from falcon._core.arithmetic import BY_FLOAT16, ON_GPUS
+from falcon._core.arithmetic import BY_FLOAT16
 from falcon._core.backend import Backend
 from falcon._core.dtypes import (
     BY_ARITHMETIC,
@@ -61,10 +61,8 @@ def named_row(problem: Problem, options: Options) -> DType | None:
 
     A setting is for the products that it fits; a keyword raises for others.
     """
-    if options.arithmetic in (x.name for x in ON_GPUS):
-        on_gpu = problem.device is not None and problem.operand is FLOAT32
-        return BY_ARITHMETIC_ON_GPUS[options.arithmetic] if on_gpu else None
-    row = BY_ARITHMETIC.get(options.arithmetic)
+    rows = BY_ARITHMETIC if problem.device is None else BY_ARITHMETIC_ON_GPUS
+    row = rows.get(options.arithmetic)
     if row is None:
         return None
     if problem.operand is problem.result is FLOAT32:

@@ -193,8 +193,11 @@ def test_batches_are_multiplied_one_by_one(cupy):
 
 def test_what_it_does_not_fit_is_said(cupy):
     a = on_device(cupy, whole((20, 20), 1), "float64")
-    with pytest.raises(TypeError, match="'bf16x6' multiplies float32 to float32, not float64"):
-        falcon.gemm(a, a, arithmetic="bf16x6")
+    for name in ("bf16x6", "fp16x3", "tf32"):
+        with pytest.raises(TypeError, match=f"'{name}' multiplies float32 to float32, not float64"):
+            falcon.gemm(a, a, arithmetic=name)
+        with falcon.config(arithmetic=name):  # a setting is for the products that it fits
+            assert falcon.plan(a, a).method.arithmetic is None
     x = on_device(cupy, whole((20, 20), 1), "float32")
     with pytest.raises(ValueError, match="'bf16x3' errs 16 times as much"):
         falcon.gemm(x, x, arithmetic="bf16x3")
