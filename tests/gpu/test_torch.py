@@ -9,6 +9,7 @@ import pytest
 
 import falcon
 from falcon._core.dtypes import FLOAT32
+from falcon._front import calls
 from falcon._gpu import device, workspaces
 from falcon.bench import gpu as bench
 from falcon.bench.workloads import Case, Shape
@@ -182,3 +183,12 @@ def test_torch_errors(cupy, torch):
     x.is_neg = lambda: False
     with pytest.raises(TypeError, match="b is of cupy and a of torch"):
         falcon.gemm(x, x.array)
+
+
+def test_tensors_of_the_host_are_not_looked_up_among_those_of_a_gpu(cupy, torch):
+    """They have the same type: their repeated calls are recalled as NumPy's views."""
+    x = Tensor(on_device(cupy, whole((48, 48), 1), "float32"), "torch.float32")
+    falcon.gemm(x, x)
+    assert calls._device_key(x, x, None, (), None)[0] is not None
+    x.is_cuda = False
+    assert calls._device_key(x, x, None, (), None)[0] is None
