@@ -42,10 +42,6 @@ _OTHER_REGISTERS = 48
 _STREAM_REGISTERS = 80
 # The widest access to memory of a thread.
 ACCESS_BYTES = 16
-# Up to this many inputs, `streamed` orders outputs from the end. Most bytes that a thread of the
-# catalogue's 16-bit kernels spills (NVRTC 13.5, sm_80 and sm_90a): with up to 16 inputs 0 in the
-# order from the end and 80 in the one from the start, with more inputs 72 and 48.
-_FEW_INPUTS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,15 +155,15 @@ def streamed(rows: np.ndarray) -> Program:
 
     Outputs are in the lexicographic order of their terms. The compiler computes leading terms that
     several outputs share only once: in this order such a sum is soon no longer needed, while in
-    other orders such sums fill the registers. With few inputs the order is reversed: the first
-    outputs then need only the last inputs, so that not all inputs are loaded at once.
+    other orders such sums fill the registers. The order is from the end: the first outputs then
+    need only the last inputs, so that not all inputs are loaded at once (at most 32 bytes of a
+    thread of the catalogue's 16-bit kernels are spilled; in the order from the start 136).
     """
     n_out, n_in = rows.shape
     scratch, first_output = n_in, n_in + 1
     sums = [[(o, i, rows[o, i]) for i in range(n_in) if rows[o, i]] for o in range(n_out)]
     if n_in <= n_out:
-        from_the_end = n_in <= _FEW_INPUTS
-        sums.sort(key=lambda terms: [term[1:] for term in terms], reverse=from_the_end)
+        sums.sort(key=lambda terms: [term[1:] for term in terms], reverse=True)
     terms = [term for terms in sums for term in terms]
     if n_in > n_out:
         terms.sort(key=lambda term: term[1])
