@@ -212,12 +212,12 @@ class GpuBackend:
         memory = allocate(layout.scheme.rank * columns * inner * operand.panel_bytes)
         powers = Memory(0, 0, None)
         steps: list[Step] = []
-        by_parts = operand.parts > 1
-        if by_parts or (plan.guarded and layout.scheme.n > 1):
+        fit = kernels.exponent_of_norms(layout.scheme, operand)
+        if fit or (plan.guarded and layout.scheme.n > 1):
             powers = allocate(Tables(plan.problem.N, plan.problem.accumulator.itemsize).nbytes)
             lines = [kernels.Lines(b.transposed(), columns, powers.pointer)]
             scratch = memory.pointer, memory.nbytes
-            steps += kernels.powers(lines, *scratch, plan.guarded, by_parts)
+            steps += kernels.powers(lines, *scratch, plan.guarded, fit)
         sums = Sums(memory.pointer, columns, inner, b.by_columns, True, operand)
         spans = (0, inner), (0, columns)
         part = kernels.Part(b, (inner, columns), *spans, sums, powers.pointer)

@@ -91,17 +91,17 @@ class _Stages:
         The norms use the memory of At, Bt and H.
         """
         places, (M, N, _), scheme = self._places, self._layout.block, self._layout.scheme
-        equilibrate, by_parts = self._plan.guarded, self._operand.parts > 1
+        equilibrate, fit = self._plan.guarded, kernels.exponent_of_norms(scheme, self._operand)
         lines = []
-        if by_parts or scheme.m > 1:
+        if fit or scheme.m > 1:
             self._powers_a = places.powers_a
             lines.append(kernels.Lines(self._a, M, self._powers_a))
-        if self._packed is None and (by_parts or scheme.n > 1):
+        if self._packed is None and (fit or scheme.n > 1):
             self._powers_b = places.powers_b
             lines.append(kernels.Lines(self._b.transposed(), N, self._powers_b))
         if lines:
             room = places.flags - places.at
-            self.steps += kernels.powers(lines, places.at, room, equilibrate, by_parts)
+            self.steps += kernels.powers(lines, places.at, room, equilibrate, fit)
 
     def multiply(self, alpha: float, beta: float) -> None:
         """Go over all chunks."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
+from math import ceil, log2
 from typing import Any
 
 import numpy as np
@@ -29,9 +30,9 @@ from .steps import Launch
 # and a column's is a normal number.
 _LARGEST_EXPONENT = {4: 60, 8: LARGEST_EXPONENT}
 # The norms of lines that are multiplied by parts are below 2^10, the largest of a group at least a
-# half of it: sums of up to 64 of their numbers are finite in float16, and of small numbers at most
-# 2^-34 of that norm is lost.
-_EXPONENT = 10
+# half of it: of small numbers at most 2^-34 of that norm is lost. Where the coefficients of a sum
+# add up to more than 64, norms are smaller, so that sums are below 2^16, where float16 ends.
+_EXPONENT, _EXPONENT_OF_SUMS = 10, 16
 
 
 @cache
@@ -155,18 +156,27 @@ class Lines:
     powers: int  # address of the result, `geometry.Tables`: see powers.cu
 
 
+@lru_cache(maxsize=256)
+def exponent_of_norms(scheme: Scheme, operand: DType) -> int:
+    """Return the power of two below which parts need the norms of lines; 0: there are no parts."""
+    if operand.parts == 1:
+        return 0
+    largest = max(abs(x).reshape(scheme.rank, -1).sum(axis=1).max() for x in (scheme.U, scheme.V))
+    return max(1, min(_EXPONENT, _EXPONENT_OF_SUMS - ceil(log2(largest))))
+
+
 def powers(
     pair: list[Lines],
     scratch: int,
     room: int,
     equilibrate: bool = True,
-    by_parts: bool = False,
+    fit: int = 0,
 ) -> list[Launch]:
     """Find powers of two for the lines of one or two matrices of as many columns.
 
     `scratch`, `room`: address of memory for partial sums of squares, and its bytes.
     `equilibrate`: even out the norms of rows that are added up.
-    `by_parts`: bring the norms of all lines into the range of float16.
+    `fit`: see powers.cu, and `exponent_of_norms`.
     """
     first = pair[0].source
     dtype, vector = first.dtype, ACCESS_BYTES // first.itemsize
@@ -197,7 +207,7 @@ def powers(
     block = geometry.LANES, geometry.WARPS, 1
     measure = Launch("norms", kernel, (norms, 1, 1), block, arguments)
     most = _LARGEST_EXPONENT[sums_bytes]
-    how = (np.int32(number) for number in (most, equilibrate, by_parts and _EXPONENT))
+    how = (np.int32(number) for number in (most, equilibrate, fit))
     arguments = (*how, grids[0][1], *of_powers[0], *of_powers[-1])
     kernel, _ = _function(sources.powers, dtype.accumulator)
     block = geometry.BLOCK_THREADS, 1, 1

@@ -102,6 +102,24 @@ def test_values_that_parts_cannot_hold(cupy, state, scheme, check, arithmetic):
         calls._calls.clear()
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_sums_of_large_coefficients_are_in_the_range_of_float16(cupy, packed):
+    """None overflows, after which it would be repaired, slowly."""
+    repaired._places.clear()
+    strassen = falcon.schemes.get("strassen")
+    for size in (64, 4096):
+        scheme = falcon.Scheme(strassen.U * size, strassen.V * size, strassen.W / size**2, "large")
+        a, b = operands(60, 70, 50)
+        a[:, 3] *= 1e4  # nearly the norm of its line
+        left, right = (on_device(cupy, x, "float32") for x in (a, b))
+        given = by("fp16x3", scheme=scheme)
+        factor = falcon.pack(right, **given) if packed else right
+        found = cupy.asnumpy(falcon.gemm(left, factor, **({} if packed else given)))
+        norms = np.linalg.norm(a, axis=1).max() * np.linalg.norm(b, axis=0).max()
+        assert (np.abs(found - a.astype(float) @ b) <= 1e-6 * norms).all()
+        assert not any(repaired.was_repaired(*x) for x in repaired._places)
+
+
 @pytest.mark.parametrize("arithmetic", ["fp16x3", "bf16x6"])
 @pytest.mark.parametrize("scheme", ["classical", "strassen"])
 def test_lines_of_any_norm_are_multiplied_by_powers_of_two(cupy, state, scheme, arithmetic):
