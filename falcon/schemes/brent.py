@@ -145,7 +145,8 @@ def _sums(
     while start < len(ends):
         stop = max(start + 1, int(np.searchsorted(ends, done + _PIECE, side="right")))
         column = factors[at][:, start:stop]
-        nonzero = [x[column.any(axis=1)] for x in (*factors[:at], column, *factors[at + 1 :])]
+        used = (column != 0).any(axis=1)  # NumPy 1: any() of objects are objects
+        nonzero = [x[used] for x in (*factors[:at], column, *factors[at + 1 :])]
         first = base + start * prod(sizes[at + 1 :])
         if ends[stop - 1] - done > _PIECE and at < 2:
             yield from _sums(nonzero, sizes, first, at + 1)

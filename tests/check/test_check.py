@@ -236,7 +236,7 @@ def test_bits_that_depend_on_threads(monkeypatch):
     def careless(self, *operands, threads, **how):
         c = product(self, *operands, threads=threads, **how)
         if threads == 2:
-            c[5, 6] = np.nextafter(c[5, 6], 9)
+            c[5, 6] = np.nextafter(c[5, 6], c.dtype.type(9))
         return c
 
     monkeypatch.setattr(Kernel, "product", careless)
