@@ -134,7 +134,7 @@ def _chunk(memory: int | None, dtype: np.dtype) -> int:
 def _random(case: Case, chunk: int) -> list[Any]:
     """Return operands that tasks make."""
     shape, dtype = case.shape, of(case.dtype)
-    random = da.random.default_rng(shape.M + shape.N + shape.K)
+    random = da.random.default_rng(case.seed)
     make = partial(random.integers, -9, 10) if dtype.is_exact else random.standard_normal
     sizes = (shape.M, shape.K), (shape.K, shape.N)
     return [make(size=x, chunks=chunk).astype(dtype.numpy) for x in sizes]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -71,8 +70,7 @@ class BesidePeers(Comparison):
     def sides(self, case: Case, say: Say) -> Iterator[Prepared]:
         """Let every side multiply once; yield those that can."""
         ready = Prepared([])
-        seed = zlib.crc32(case.key.encode())
-        with shared(case.shape, of(case.dtype).numpy, seed) as path:
+        with shared(case.shape, of(case.dtype).numpy, case.seed) as path:
             for peer in self.peers:
                 if self._known[peer.name]["absent"] or not peer.takes(case):
                     continue
