@@ -190,13 +190,13 @@ def interleave(
 
 
 def _orders(sides: Sequence[Side], random: Random) -> Iterator[list[Side]]:
-    """Yield the orders of rounds.
+    """Yield the orders of rounds: that of the sides, then random ones.
 
     A side may be slower right after another one, which left the caches and the clock to it: so the
     side before it changes at random. A round begins with the side that ended the last one: so that
     of two sides each is measured after itself as often as after the other.
     """
-    order = random.sample(sides, len(sides))
+    order = [*sides]
     while True:
         yield order
         *others, last = order

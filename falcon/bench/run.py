@@ -129,7 +129,8 @@ class Run:
                 try:
                     measured = interleave(
                         sides, what.rounds, most=what.most, calls=what.calls, limit=limit,
-                        seconds=min(what.case_seconds, limit), after_round=next_round, seed=case.seed,
+                        seconds=min(what.case_seconds, limit), seed=case.seed,
+                        after_round=next_round,
                     )  # fmt: skip
                 except SideError as error:
                     ready.failed[error.side] = str(error)

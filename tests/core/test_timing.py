@@ -89,8 +89,8 @@ def log_of(clock, names, rounds, **how):
 def test_sides_take_turns(clock):
     sides = [clock.side(name, 9.0, 1.0) for name in "xyz"]
     found = interleave(sides, 3, most=3)
-    assert clock.log[:3] == [*"xyz"]
-    assert [sorted(clock.log[at : at + 3]) for at in (3, 6, 9)] == [[*"xyz"]] * 3
+    assert clock.log[:6] == [*"xyz"] * 2  # warming up, and the first round
+    assert [sorted(clock.log[at : at + 3]) for at in (6, 9)] == [[*"xyz"]] * 2
     assert [x.name for x in found] == ["x", "y", "z"]
     assert all(x.seconds == (1.0, 1.0, 1.0) for x in found)
     assert clock.slept == [0.5] * 12
@@ -147,7 +147,7 @@ def test_a_round_may_stop_it(clock):
 def test_all_sides_make_as_many_calls_and_the_fastest_counts(clock):
     short = clock.side("s", 0.04, 0.04, 0.03, 0.02, 0.05)
     found = interleave([short, clock.side("l", 0.2)], 1, most=1)
-    assert "".join(clock.log) in ("ssll" + "sss" + "lll", "ssll" + "lll" + "sss")
+    assert "".join(clock.log) == "ssll" + "sss" + "lll"
     assert found[0].seconds[0] == pytest.approx(0.02)
 
 
