@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from textwrap import fill
 
 import falcon
 from falcon import schemes
@@ -19,7 +20,15 @@ from falcon._front.tune import compare
 from falcon.schemes import Scheme
 from falcon.schemes.loaders import FORMULAS, SUFFIXES, head_of, text_of
 
+from .tables import INTERVAL
 from .workloads import Shape
+
+_WIDTH = 80
+_COLUMNS = """\
+bound: mkn / rank; nnz: non-zeros; adds: additions per block; shared: with
+shared sums; growth: RMS error over classical's; e_max: factor of the error bound"""
+# A source of more schemes is that of all others.
+_MOST_NAMES = 6
 
 
 def shape_of(scheme: Scheme, size: int) -> Shape:
@@ -143,7 +152,7 @@ def command(options: argparse.Namespace) -> int:
         return _schemes_of_format(found, options)
     if options.measure:
         raise ValueError("--measure goes with --compare, or a format such as 3x4x4")
-    _print_schemes(found, {})
+    _print_schemes(found)
     return 0
 
 
@@ -171,45 +180,47 @@ def _print_speeds(
     found: list[Scheme], options: argparse.Namespace, labels: list[str] | None = None
 ) -> tuple:
     """Print costs and speeds; return what "auto" chooses, and what it takes of these."""
-    with Progress("measuring" if options.measure else "predicting") as progress:
-        rounds = 5 if options.measure else 0
+    how, rounds = ("measured", 5) if options.measure else ("predicted", 0)
+    with Progress("measuring" if rounds else "predicting") as progress:
         shape, told, *chosen = speeds(found, options.size, rounds, progress.step)
-    _print_schemes(found, {"speed": told}, labels)
-    how = "measured" if options.measure else "predicted; --measure measures it"
-    print(f"\nspeed: the time of falcon's classical algorithm over the scheme's, "
-          f"{shape.M} x {shape.N} x {shape.K} float32 ({how})")  # fmt: skip
+    note = f"{how} speed, over falcon's classical algorithm, {shape.M} x {shape.N} x {shape.K} "
+    note += f"float32; {INTERVAL}" if rounds else "float32; --measure measures it"
+    _print_schemes(found, labels, (how, *told), note)
     return tuple(chosen)
 
 
 def _print_schemes(
-    found: list[Scheme], more: dict[str, list[str]], labels: list[str] | None = None
+    found: list[Scheme],
+    labels: list[str] | None = None,
+    column: Sequence[str] = ("",),
+    note: str = "",
 ) -> None:
-    """Print a table of schemes; `more` holds additional columns, `labels` other names."""
-    rows = [("name", "format", "rank", "bound", "nnz U+V+W", "additions", "shared", "RMS growth",
-             "e_max", *more, "source")]  # fmt: skip
-    labels = labels or [x.name for x in found]
-    added = list(zip(*more.values(), strict=True)) if more else [()] * len(found)
-    held = sorted(zip(found, labels, added, strict=True),
-                  key=lambda x: (sorted(x[0].format), x[0].rank, sum(x[0].nnz)))  # fmt: skip
-    with Progress("counting additions"):
-        rows += [_row(*x) for x in held]
-    print(format_table(rows, left=2))
+    """Print a table of schemes, and their sources.
 
-
-def _row(x: Scheme, label: str, cells: tuple[str, ...]) -> tuple[str, ...]:
-    return (
-        label,
-        "<{},{},{}>".format(*x.format),
-        str(x.rank),
-        f"{x.speedup_bound:.3f}",
-        "+".join(map(str, x.nnz)),
-        str(x.additions.naive),
-        str(x.additions.reduced),
-        f"{x.rms_growth:.2f}",
-        str(x.e_max),
-        *cells,
-        x.source.split(",")[0].split(";")[0],
+    `labels`: other names; `column`: an additional one with its title, and what it means in `note`.
+    """
+    title, *cells = column
+    held = sorted(
+        zip(found, labels or [x.name for x in found], cells or [""] * len(found), strict=True),
+        key=lambda x: (sorted(x[0].format), x[0].rank, sum(x[0].nnz)),
     )
+    rows: list[tuple[str, ...]] = [("name", "format", "rank", "bound", "nnz U+V+W", "adds",
+                                    "shared", "growth", "e_max", title, "")]  # fmt: skip
+    sources: dict[str, list[str]] = {}
+    with Progress("counting additions"):
+        for x, label, cell in held:
+            sources.setdefault(re.split("[,;]", x.source)[0], []).append(label)
+            rows.append((
+                label, "<{},{},{}>".format(*x.format), str(x.rank), f"{x.speedup_bound:.3f}",
+                "+".join(map(str, x.nnz)), str(x.additions.naive), str(x.additions.reduced),
+                f"{x.rms_growth:.2f}", str(x.e_max), cell, "",
+            ))  # fmt: skip
+    *few, (most, names) = sorted(sources.items(), key=lambda x: len(x[1]))
+    few.append((most, names if len(names) <= _MOST_NAMES else ["all others" if few else "all"]))
+    print(format_table(rows, left=2))
+    print(f"\n{_COLUMNS}", *([fill(note, _WIDTH)] if note else []), sep="\n")
+    print(*(fill(f"{', '.join(of)}: {x}", _WIDTH, subsequent_indent="  ") for x, of in few),
+          sep="\n")  # fmt: skip
 
 
 def _format(text: str) -> tuple[int, int, int]:

@@ -23,9 +23,12 @@ def test_schemes(capsys):
     assert head[:4] == ["name", "format", "rank", "bound"]
     assert sorted(line[0] for line in lines) == schemes.names()
     strassen = next(line for line in lines if line[0] == "strassen")
-    assert strassen[:9] == (
+    assert strassen == (
         ["strassen", "<2,2,2>", "7", "1.143", "12+12+12", "18", "18", "2.00", "12"]
     )
+    assert max(map(len, out.splitlines())) <= 100
+    assert "strassen: V. Strassen\n" in out
+    assert out.endswith("all others: falcon's own flip-graph search\n")
 
 
 @pytest.mark.parametrize("form", ["4x3x4", "4X3X4", "4,3,4"])
@@ -84,11 +87,15 @@ def test_schemes_of_a_format_and_their_speed(capsys, monkeypatch, measure):
     wanted = ["schemes", "2x2x2", "--size", "640", *(["--measure"] if measure else [])]
     status, out, _ = run(capsys, *wanted)
     assert status == 0
-    column = out.splitlines()[0].index("  speed") + len("  speed")
-    for line in out.splitlines()[1:5]:
-        assert float(line[:column].split()[-1].strip("±*")) >= 0
+    how = "measured" if measure else "predicted"
+    head, *lines = out.partition("\n\n")[0].splitlines()
+    assert head.split()[-1] == how
+    for line in lines:
+        assert float(line.split("±")[0].split()[-1]) >= 0
         assert ("±" in line) == measure
-    assert f"640 x 640 x 640 float32 ({'measured' if measure else 'predicted'}" in out
+    text = " ".join(out.split())
+    assert f"{how} speed, over falcon's classical algorithm, 640 x 640 x 640 float32; " in text
+    assert max(map(len, out.splitlines())) <= 100
     chosen = falcon.plan((640, 640), (640, 640), "float32").method.label
     assert f'"auto" takes {chosen} there; ' in out
 
@@ -98,9 +105,10 @@ def test_schemes_and_files_are_compared(capsys, tmp_path):
     wanted = ["schemes", "--size", "700", "--compare", str(tmp_path / "mine.json"), "strassen"]
     status, out, _ = run(capsys, *wanted)
     head, *rows = out.splitlines()[:3]
-    assert status == 0 and head.split()[-2:] == ["speed", "source"]
+    assert status == 0 and head.split()[-2:] == ["e_max", "predicted"]
     assert [x.split()[0] for x in rows] == ["strassen", "mine"]
-    assert "700 x 700 x 700 float32 (predicted" in out and '"auto"' not in out
+    assert "700 x 700 x 700 float32; --measure" in " ".join(out.split()) and '"auto"' not in out
+    assert out.endswith("strassen: V. Strassen\nmine: a test\n")
 
 
 @pytest.mark.parametrize(
