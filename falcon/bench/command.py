@@ -83,7 +83,6 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
                         "command resumes it")  # fmt: skip
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="the record file; a run "
                         "that was stopped resumes from FILE.part")  # fmt: skip
-    parser.add_argument("--fresh", action="store_true", help="delete FILE and FILE.part first")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("-v", "--details", action="store_true", help="print every side of falcon "
                         "and NumPy, as other measurements do: times, errors, memory")  # fmt: skip

@@ -54,7 +54,7 @@ class Run:
         if identity != self._identity:
             raise ValueError(
                 f"{path} was begun with other cases, peers or settings; resume with the same "
-                "arguments, or discard it with --fresh"
+                "arguments, or delete it"
             )
 
     def left(self) -> list[Case]:
@@ -155,16 +155,13 @@ class Run:
 def run(what: Comparison, options: argparse.Namespace) -> int:
     """Measure a comparison, or what is left of it; show it and keep it in a file.
 
-    `options`: with `output`, the record file, `fresh`, `time_budget` and `json`.
+    `options`: with `output`, the record file, `time_budget` and `json`.
     Returns int: the exit status: 1 for a wrong result, `INCOMPLETE`, or 0.
     """
     output: Path | None = options.output
     part = output.with_name(output.name + ".part") if output else None
-    if output and part and options.fresh:
-        output.unlink(missing_ok=True)
-        part.unlink(missing_ok=True)
     if output and output.exists():
-        print(f"{output} is complete; --fresh measures again", file=sys.stderr)
+        print(f"{output} is complete; delete it to measure again", file=sys.stderr)
         return _show(records.read(output), options)
     kept, budget, cases = Run(part, what), options.time_budget or what.budget, len(what.cases)
     try:

@@ -92,7 +92,7 @@ def test_another_run_is_refused(monkeypatch, tmp_path):
     pretend(monkeypatch)
     path = tmp_path / "x.part"
     Run(path, comparison()).save()
-    with pytest.raises(ValueError, match=r"begun with other cases, peers or settings.*--fresh"):
+    with pytest.raises(ValueError, match=r"begun with other cases, peers or settings.*delete it"):
         Run(path, comparison(sizes=(32,)))
     monkeypatch.setattr(compare, "describe_machine", lambda: {**MACHINE, "cpu": "another"})
     with pytest.raises(ValueError, match="other cases"):
