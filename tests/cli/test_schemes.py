@@ -23,9 +23,7 @@ def test_schemes(capsys):
     assert head[:4] == ["name", "format", "rank", "bound"]
     assert sorted(line[0] for line in lines) == schemes.names()
     strassen = next(line for line in lines if line[0] == "strassen")
-    assert strassen == (
-        ["strassen", "<2,2,2>", "7", "1.143", "12+12+12", "18", "18", "2.00", "12"]
-    )
+    assert strassen == (["strassen", "<2,2,2>", "7", "1.143", "12+12+12", "18", "18", "2.00", "12"])
     assert max(map(len, out.splitlines())) <= 100
     assert "strassen: V. Strassen\n" in out
     assert out.endswith("all others: falcon's own flip-graph search\n")
