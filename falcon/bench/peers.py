@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from math import inf
+from threading import TIMEOUT_MAX
 from typing import Any, Self
 
 from falcon._core.dtypes import FLOAT32, of
@@ -132,23 +133,22 @@ def identify(
     Returns also the process that runs each peer with the settings of its first type, to be closed.
     """
     room = max(_LEAST_STARTING, _STARTING * seconds)
+    say("starting the libraries")
     with ThreadPoolExecutor(len(peers) * len(_CORETYPES)) as pool, ExitStack() as running:
-        say("starting the libraries")
-        asked: list[tuple[Peer, dict[Worker, Future[Any]]]] = []
-        for peer in peers:
-            workers = [running.enter_context(Worker(x, threads)) for x in _settings(peer)]
+        told: dict[Worker, Future[Any]] = {}
+        for peer in (y for x in peers for y in _settings(x)):
+            worker = running.enter_context(Worker(peer, threads))
             mine = [x for x in dtypes if x in peer.dtypes] or [FLOAT32.name]
-            asked.append((peer, {x: pool.submit(x.ask, "describe", dtypes=mine) for x in workers}))
-        optional = {y: x for peer, some in asked if peer.library != FALCON.library
-                    for x, y in some.items()}  # fmt: skip
-        for late in wait(optional, room if room < inf else None).not_done:
+            told[worker] = pool.submit(worker.ask, "describe", dtypes=mine)
+        optional = {y: x for x, y in told.items() if x.peer.library != FALCON.library}
+        for late in wait(optional, min(room, TIMEOUT_MAX)).not_done:
             optional[late].stop(f"not ready after {room:.0f} s of --time-budget")
         found = []
-        for peer, some in asked:
-            entry, worker = _identified(peer, some, _TRYING * seconds, say)
-            for x in some.keys() - {worker}:
-                x.close()
-            found.append((entry, worker))
+        for peer in peers:
+            some = {x: y for x, y in told.items() if x.peer.name == peer.name}
+            found.append(_identified(peer, some, _TRYING * seconds, say))
+        for unused in told.keys() - {worker for _, worker in found}:
+            unused.close()
         running.pop_all()
     return found
 

@@ -81,17 +81,17 @@ class Run:
                 self.what.session(self.document, progress.say, seconds if alone else inf),
             ):
                 for at, case in enumerate(left):
-                    begun, limit = time.monotonic(), inf
-                    if alone:
-                        if at and begun + _LEAST_ROUNDS * pace * case.shape.flops > end:
-                            self.left_out += 1
-                            complete = False
-                            continue
-                        limit = (end - begun) / (len(left) - at)
-                    elif at and begun > end:
-                        return False
+                    begun = time.monotonic()
+                    least = _LEAST_ROUNDS * pace * case.shape.flops if alone else 0.0
+                    if at and begun + least > end:
+                        complete = False
+                        if not alone:
+                            break
+                        self.left_out += 1
+                        continue
+                    share = (end - begun) / (len(left) - at) if alone else inf
                     try:
-                        entry = self._case(case, begun + limit, progress.say)
+                        entry = self._case(case, begun + share, progress.say)
                         self.document["cases"].append(entry)
                         if case.shape.flops > largest:
                             largest = case.shape.flops

@@ -73,14 +73,7 @@ def speeds(
 
 
 def verify_files(paths: list[str]) -> int:
-    """Print what a file of schemes holds; of several files, or of formulas, a table."""
-    if len(paths) == 1 and not paths[0].lower().endswith(FORMULAS):
-        with Progress(f"verifying {paths[0]}"):
-            found = schemes.load_all(paths[0])
-        for scheme in found:
-            print(f"{scheme!r}: all Brent equations hold")
-            print(str(scheme).split("\n\n", 1)[0])
-        return 0
+    """Print a table of what files hold, schemes or formulas, and of equations that fail."""
     wrong = False
     rows: list[tuple[str, ...]] = [
         ("file", "format", "equations that fail", "additions", "RMS growth", "")
@@ -109,9 +102,10 @@ def _verify(path: str, rows: list[tuple[str, ...]]) -> bool:
         count = f"{len(whole.violations)} of {whole.equations}"
         rows.append((name, size, count, "", "", "; ".join(whole.differences)))
     rows += [
-        (name, repr(x).split()[-1][:-1], "0", str(x.additions.reduced), f"{x.rms_growth:.2f}", "")
+        (name, repr(x).split()[-1][:-1], "0", str(x.additions.reduced), f"{x.rms_growth:.2f}",
+         x.name if len(right) > 1 else "")
         for x in right
-    ]
+    ]  # fmt: skip
     return not right
 
 
