@@ -32,7 +32,7 @@ _TRIAL_ROUNDS, _TRIAL_CALLS = 3, 2
 _LIMITS = ("FALCON_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS",
            "VECLIB_MAXIMUM_THREADS")  # fmt: skip
 # Shares of the time of a run in which libraries must have started, at least so many seconds, and in
-# which the kernels of a type are tried.
+# which kernels are tried.
 _STARTING, _LEAST_STARTING, _TRYING = 0.5, 5.0, 0.05
 
 
@@ -130,7 +130,7 @@ def identify(
     """Start all peers at once; return a record file's entry of each: what it is, or why it is not.
 
     `seconds`: of the whole run; of libraries that take too long to start, falcon alone is awaited.
-    Returns also the process that runs each peer with the settings of its first type, to be closed.
+    Returns also the process that runs each peer, to be closed.
     """
     room = max(_LEAST_STARTING, _STARTING * seconds)
     say("starting the libraries")
@@ -166,7 +166,7 @@ def _identified(
 ) -> tuple[dict[str, Any], Worker | None]:
     """Return the entry of a peer and its process.
 
-    `asked`: by process, what it tells of itself; `seconds`: for trying the kernels of a type.
+    `asked`: by process, what it tells of itself; `seconds`: for trying kernels, in its first type.
     """
     entry: dict[str, Any] = dict.fromkeys(("absent", "library", "version"), "")
     entry |= {"peer": peer.name, "threads": None, "kernels": {}, "environment": {}, "tried": {}}
@@ -181,18 +181,18 @@ def _identified(
     if not able:
         return entry, None
     entry["absent"] = ""
-    workers = {x.peer.environment.get("OPENBLAS_CORETYPE", ""): x for x in able.values()}
-    best, chosen = next(iter(workers)), []
-    for dtype in asked[workers[best]].result():
-        if len(workers) > 1:
-            say(f"trying OpenBLAS's kernels, {dtype}")
-            rates = coretype_rates(workers, dtype, seconds)
-            entry["tried"][dtype], best = rates, max(rates, key=lambda x: rates[x])
-        chosen.append(workers[best])
-        entry |= asked[chosen[-1]].result()[dtype]
-        entry["kernels"][dtype] = entry.pop("kernel")
-        entry["environment"][dtype] = chosen[-1].peer.environment
-    return entry, chosen[0]
+    worker = next(iter(able.values()))
+    if len(able) > 1:
+        dtype = next(iter(asked[worker].result()))
+        say(f"trying OpenBLAS's kernels, {dtype}")
+        workers = {x.peer.environment["OPENBLAS_CORETYPE"]: x for x in able.values()}
+        rates = entry["tried"][dtype] = coretype_rates(workers, dtype, seconds)
+        worker = workers[max(rates, key=lambda x: rates[x])]
+    for dtype, about in asked[worker].result().items():
+        entry["kernels"][dtype] = about["kernel"]
+        entry["environment"][dtype] = worker.peer.environment
+        entry |= {name: about[name] for name in ("library", "version", "threads")}
+    return entry, worker
 
 
 def coretype_rates(workers: Mapping[str, Worker], dtype: str, seconds: float) -> dict[str, float]:

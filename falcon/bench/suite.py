@@ -87,7 +87,10 @@ class BesidePeers(Comparison):
     def _side(self, peer: Peer, dtype: str, path: str) -> Side:
         """Let a side multiply the operands once."""
         known = self._known[peer.name]
-        worker = self._worker(peer, known["environment"][dtype])
+        if peer.name not in self._workers:  # it failed, or another session identified it
+            settings = replace(peer, environment=known["environment"][dtype])
+            self._workers[peer.name] = Worker(settings, self.threads)
+        worker = self._workers[peer.name]
         reply = worker.ask("prepare", path=path)
         about = {
             **{name: known[name] for name in ("library", "version", "threads")},
@@ -95,13 +98,6 @@ class BesidePeers(Comparison):
             "kernel": known["kernels"].get(dtype, "?"),
         }
         return Side(peer.name, worker.seconds, about=lambda _: about)
-
-    def _worker(self, peer: Peer, environment: dict[str, str]) -> Worker:
-        peer, worker = replace(peer, environment=environment), self._workers.get(peer.name)
-        if worker is None or worker.peer != peer:  # with other settings for another dtype
-            self._drop(peer.name)
-            worker = self._workers[peer.name] = Worker(peer, self.threads)
-        return worker
 
     def _drop(self, name: str) -> None:
         if name in self._workers:

@@ -196,14 +196,11 @@ def format_peers(peers: Sequence[dict[str, Any]]) -> str:
 
 
 def kernels_of(peer: dict[str, Any]) -> str:
-    """Return a peer's kernels per type, only once if all are the same, and variables set."""
-    variables = {
-        dtype: " ".join(f"{x}={y}" for x, y in some.items())
-        for dtype, some in peer["environment"].items()
-    }
-    told = []
-    for words in (peer["kernels"], variables):
-        alike = len({*words.values()}) <= 1
-        some = [*words.values()][:1] if alike else (f"{x}: {word}" for x, word in words.items())
-        told.append("; ".join(some))
-    return " ".join(filter(None, told))
+    """Return a peer's kernels, per type if they differ, and the variables that were set."""
+    kernels = peer["kernels"]
+    if len({*kernels.values()}) > 1:
+        told = "; ".join(f"{dtype}: {kernel}" for dtype, kernel in kernels.items())
+    else:
+        told = next(iter(kernels.values()), "")
+    variables = next(iter(peer["environment"].values()), {})  # the same for all types
+    return " ".join([told, *(f"{name}={value}" for name, value in variables.items())])
