@@ -92,8 +92,6 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
     cluster.add_argument("--memory", type=parse_bytes, metavar="BYTES", help="limit of each "
                          "worker; operands and result are then Zarr files in TMPDIR")  # fmt: skip
     cluster.add_argument("--workers", type=int, default=2, help="processes (default 2)")
-    cluster.add_argument("--worker-threads", type=int, default=1, help="tasks that a worker runs "
-                         "at once (default 1)")  # fmt: skip
     cluster.add_argument("--chunk", type=int, help="lines of a chunk (default 4096, or a "
                          "sixteenth of --memory)")  # fmt: skip
 

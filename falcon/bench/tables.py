@@ -202,5 +202,5 @@ def kernels_of(peer: dict[str, Any]) -> str:
         told = "; ".join(f"{dtype}: {kernel}" for dtype, kernel in kernels.items())
     else:
         told = next(iter(kernels.values()), "")
-    variables = next(iter(peer["environment"].values()), {})  # the same for all types
-    return " ".join([told, *(f"{name}={value}" for name, value in variables.items())])
+    some = [*peer["environment"].values()][:1]  # the same for all types
+    return " ".join([told, *(f"{x}={y}" for variables in some for x, y in variables.items())])
