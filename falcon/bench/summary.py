@@ -69,7 +69,7 @@ def answer(document: dict[str, Any]) -> str:
     what = "layer" if packed else "product"
     what = f"this {what}" if len(cases) == 1 else f"these {what}s"
     mean, uncertainty = geometric_mean(mine) if mine else (1.0, inf)
-    if uncertainty > NO_VERDICT:
+    if uncertainty >= NO_VERDICT:
         return f"how fast falcon multiplies {what} is not known: too few pairs or too much noise"
     speed = f"{mean:.2f} times as fast as NumPy (±{uncertainty * mean:.2f})"
     if abs(mean - 1) <= uncertainty * mean:

@@ -50,7 +50,7 @@ def side_names(cases: Iterable[dict[str, Any]]) -> list[str]:
     return list(dict.fromkeys(name for x in cases for name in x["sides"]))
 
 
-# Relative half width of a mean's interval beyond which no side is called the fastest.
+# Relative half width of a mean's interval from which on it says nothing.
 NO_VERDICT = 0.5
 
 
@@ -82,7 +82,7 @@ def _fastest(means: dict[str, tuple[float, float]], held: str) -> str:
     whether NumPy was held to older kernels, in words.
     """
     name, (mean, uncertainty) = min(means.items(), key=lambda x: x[1][0])
-    if uncertainty > NO_VERDICT:
+    if uncertainty >= NO_VERDICT:
         return "not known: too few pairs or too much noise"
     if abs(mean - 1) <= uncertainty * mean:
         return f"falcon and {name}, equal within the uncertainty"
@@ -174,8 +174,8 @@ def ratio_cell(found: list[Estimate]) -> str:
     if not found:
         return ""
     mean, uncertainty = geometric_mean(found)
-    mark = "*" if len(found) == 1 and not found[0].known else " "
-    return f"{mean:.3f} ±{mean * uncertainty:.3f}{mark}"
+    width = f"{mean * uncertainty:.3f}" if uncertainty < NO_VERDICT else "?"
+    return f"{mean:.3f} ±{width}{'*' if len(found) == 1 and not found[0].known else ' '}"
 
 
 def _fastest_library(case: dict[str, Any]) -> str:
