@@ -56,10 +56,12 @@ def speeds(
         falcon.plan((shape.M, shape.K), (shape.K, shape.N), "float32", scheme=x) for x in wanted
     )
     if rounds:
-        classical, *others = compare(
-            plans[0], [Candidate(x.method, ()) for x in plans], rounds, after_round=after_round
+        methods = list(dict.fromkeys(x.method for x in plans))  # those of equal schemes once
+        measured = compare(
+            plans[0], [Candidate(x, ()) for x in methods], rounds, after_round=after_round
         )
-        speeds = [str(x.record.over(classical.record)) for x in others]
+        records = {x.candidate.method: x.record for x in measured}
+        speeds = [str(records[x.method].over(records[plans[0].method])) for x in plans[1:]]
     else:
         times = [predicted(x).total for x in plans]
         speeds = [f"{times[0] / x:.3f}" for x in times[1:]]
@@ -138,8 +140,9 @@ def command(options: argparse.Namespace) -> int:
         held = [(y, x) for x in options.compare for y in _held(x)]
         times = Counter(x.name for x, _ in held)
         # Schemes of one name, such as a find beside the catalogue's, are told apart by their files.
-        labels = [x.name if times[x.name] == 1 else given for x, given in held]
-        _print_speeds([x for x, _ in held], options, labels)
+        _print_speeds(
+            [x if times[x.name] == 1 else x.renamed(y, x.source) for x, y in held], options
+        )
         return 0
     found = [schemes.get(name) for name in schemes.names()]
     if options.format is not None:
@@ -170,42 +173,35 @@ def _held(name: str) -> list[Scheme]:
     return schemes.load_all(name) if is_file else [schemes.get(name)]
 
 
-def _print_speeds(
-    found: list[Scheme], options: argparse.Namespace, labels: list[str] | None = None
-) -> tuple:
+def _print_speeds(found: list[Scheme], options: argparse.Namespace) -> tuple:
     """Print costs and speeds; return what "auto" chooses, and what it takes of these."""
     how, rounds = ("measured", 5) if options.measure else ("predicted", 0)
     with Progress("measuring" if rounds else "predicting") as progress:
         shape, told, *chosen = speeds(found, options.size, rounds, progress.step)
     note = f"{how} speed, over falcon's classical algorithm, {shape.M} x {shape.N} x {shape.K} "
     note += f"float32; {INTERVAL}" if rounds else "float32; --measure measures it"
-    _print_schemes(found, labels, (how, *told), note)
+    _print_schemes(found, (how, *told), note)
     return tuple(chosen)
 
 
-def _print_schemes(
-    found: list[Scheme],
-    labels: list[str] | None = None,
-    column: Sequence[str] = ("",),
-    note: str = "",
-) -> None:
+def _print_schemes(found: list[Scheme], column: Sequence[str] = ("",), note: str = "") -> None:
     """Print a table of schemes, and their sources.
 
-    `labels`: other names; `column`: an additional one with its title, and what it means in `note`.
+    `column`: an additional one with its title; `note`: what it means.
     """
     title, *cells = column
     held = sorted(
-        zip(found, labels or [x.name for x in found], cells or [""] * len(found), strict=True),
+        zip(found, cells or [""] * len(found), strict=True),
         key=lambda x: (sorted(x[0].format), x[0].rank, sum(x[0].nnz)),
     )
     rows: list[tuple[str, ...]] = [("name", "format", "rank", "bound", "nnz U+V+W", "adds",
                                     "shared", "growth", "e_max", title, "")]  # fmt: skip
     sources: dict[str, list[str]] = {}
     with Progress("counting additions"):
-        for x, label, cell in held:
-            sources.setdefault(re.split("[,;]", x.source)[0], []).append(label)
+        for x, cell in held:
+            sources.setdefault(re.split("[,;]", x.source)[0], []).append(x.name)
             rows.append((
-                label, "<{},{},{}>".format(*x.format), str(x.rank), f"{x.speedup_bound:.3f}",
+                x.name, "<{},{},{}>".format(*x.format), str(x.rank), f"{x.speedup_bound:.3f}",
                 "+".join(map(str, x.nnz)), str(x.additions.naive), str(x.additions.reduced),
                 f"{x.rms_growth:.2f}", str(x.e_max), cell, "",
             ))  # fmt: skip

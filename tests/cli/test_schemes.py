@@ -184,10 +184,12 @@ def test_verify_says_which_file_is_junk_and_why(capsys, tmp_path, name):
     assert "there is no file" in second and third.split()[:3] == ["good.json", "<2,2,2;7>", "0"]
 
 
-def test_compared_schemes_of_one_name_are_told_apart(capsys, tmp_path):
+@pytest.mark.parametrize("more", [(), ("--measure", "--size", "64")])
+def test_compared_schemes_of_one_name_are_told_apart(capsys, monkeypatch, tmp_path, more):
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
     path = tmp_path / "mine.json"
     schemes.get("strassen").save(path)
-    status, out, _ = run(capsys, "schemes", "--compare", path, "strassen", "winograd")
+    status, out, _ = run(capsys, "schemes", *more, "--compare", path, "strassen", "winograd")
     assert status == 0
     names = {x.split()[0] for x in out.splitlines()[1:4]}
     assert names == {str(path), "strassen", "winograd"}
