@@ -71,13 +71,12 @@ def awake(call):
 
 def pairs(ours, theirs, count, calls, before=None):
     """Return the median of `count` ratios, their time over ours, of loops in turn."""
-    found = []
-    for _ in range(count):
-        time.sleep(PAUSE)
-        mine = seconds(ours, before, count=calls)
-        time.sleep(PAUSE)
-        found.append(seconds(theirs, before, count=calls) / mine)
-    return median(found)
+    from falcon._core.timing import Side, interleave
+
+    sides = [Side(name, lambda _, call=call: seconds(call, before, count=calls), PAUSE)
+             for name, call in (("ours", ours), ("theirs", theirs))]  # fmt: skip
+    mine, other = interleave(sides, count, most=count, calls=1)
+    return mine.over(other).median
 
 
 # --- processes ------------------------------------------------------------------------------

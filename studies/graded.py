@@ -18,7 +18,6 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from statistics import median
 
 import numpy as np
 from common import process
@@ -239,7 +238,7 @@ def one_side(library, dtype, size, only):
     """Grade one library: in a process of its own."""
     import falcon
     from falcon._core.dtypes import of
-    from falcon._core.timing import timed
+    from falcon._core.timing import Side, interleave
     from falcon.bench.adapters import LIBRARIES
 
     dtype, size, results = np.dtype(dtype), int(size), {}
@@ -265,8 +264,9 @@ def one_side(library, dtype, size, only):
             results[given.name] = known.grades(multiply(known.a, known.b))
             if given.timed:
                 made = job(known.a, known.b)[0]
-                pairs = [timed(made.run) / timed(plain.run) for _ in range(ROUNDS)]
-                results[given.name]["times"] = median(pairs)
+                sides = [Side.of("plain", plain.run, 0.0), Side.of("given", made.run, 0.0)]
+                usual, other = interleave(sides, ROUNDS, most=ROUNDS, calls=1)
+                results[given.name]["times"] = usual.over(other).median
     about = LIBRARIES[library].describe(of(dtype))
     if library == "falcon":
         about["plan"] = falcon.plan((size, size), (size, size), dtype).label

@@ -106,13 +106,11 @@ def small(moduli, size, rounds):
     u, v, w = (x.astype(np.float64) for x in residues(size, 9))
     for p in moduli:
         a, b, out = residues(size, p)
-        ours, theirs = partial(falcon.matmul, a, b, out, modulus=p), partial(np.matmul, u, v, out=w)
-        pairs = []
-        for _ in range(rounds):
-            for call in (ours, theirs):
-                time.sleep(PAUSE)
-                pairs.append(1e6 * seconds(call, count=500))
-        mine, numpys = (np.array(pairs[i::2]) for i in (0, 1))
+        calls = partial(falcon.matmul, a, b, out, modulus=p), partial(np.matmul, u, v, out=w)
+        sides = [Side(str(i), lambda _, call=call: seconds(call, count=500), PAUSE)
+                 for i, call in enumerate(calls)]  # fmt: skip
+        records = interleave(sides, rounds, most=rounds, calls=1)
+        mine, numpys = (1e6 * np.array(x.seconds) for x in records)
         rows.append((p, *(f"{np.median(x):.1f}" for x in (mine, numpys, mine - numpys))))
     show(rows)
 

@@ -2,7 +2,7 @@
 
 For every problem of a fixed list (squares, layers of language models, few rows, short K, odd sizes;
 float32, float64, bfloat16, int8; one thread and two) the classical algorithm of every backend and
-15 LCMAs are timed in turn, with a rotating order, on random data. The file holds the seconds of
+15 LCMAs are timed in turn, in a random order, on random data. The file holds the seconds of
 every round, and of each method what a cost model may know: format, rank, additions, chunks.
 `regret.py` judges models and rates by these files alone, on any machine.
 
@@ -16,6 +16,7 @@ import argparse
 import json
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -26,6 +27,7 @@ import falcon
 from falcon._backends import available_backends
 from falcon._core.cpus import memory_bytes
 from falcon._core.model import counts
+from falcon._core.timing import interleave
 from falcon._cpu.backend import cache_bytes
 from falcon._front.tune import operands_of, rivals, side_of
 from falcon._numpy.rates import blas_name
@@ -125,20 +127,16 @@ def measure(dtype, threads, shape):
         a, b = (np.resize(random.standard_normal(2**20 + 1).astype(dtype), x.shape) for x in (a, b))
     plan = falcon.plan(a, b, threads=threads)
     found = methods(plan)
-    sides = [side_of(plan, x.method, (a, b, out)) for x in found]
+    sides = [replace(side_of(plan, x.method, (a, b, out)), rest=0.0) for x in found]
     seconds = min(side.time(1) for side in sides)
     calls, rounds = min(int(TIMING / seconds) + 1, 10), ROUNDS if seconds < 0.3 else 3
-    times = [[] for _ in sides]
-    for number in range(rounds):
-        first = number * len(sides) // rounds
-        for at in (*range(first, len(sides)), *range(first)):
-            times[at].append(float(f"{sides[at].time(calls):.4g}"))
+    times = interleave(sides, rounds, most=rounds, calls=calls)
     return {
         "dtype": dtype,
         "threads": threads,
         "shape": shape,
         "choice": f"{plan.method.backend} {plan.method.label}",
-        "methods": [row(x.method, y) for x, y in zip(found, times, strict=True)],
+        "methods": [row(x.method, y.seconds) for x, y in zip(found, times, strict=True)],
     }
 
 

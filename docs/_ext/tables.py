@@ -74,8 +74,8 @@ def machine(page: Path) -> str:
         lines += ["| library | version | kernels |", "| --- | --- | --- |"]
     for x in found["peers"]:
         if not x["absent"]:
-            kernels = f"{tables.by_dtype(x['kernels'])} {tables.format_settings(x['environment'])}"
-            lines.append(f"| {x['peer']} | {x['library']} {x['version']} | {kernels.strip()} |")
+            kernels = tables.kernels_of(x)
+            lines.append(f"| {x['peer']} | {x['library']} {x['version']} | {kernels} |")
     others = [x for x in tables.side_names(found["cases"]) if x != records.FALCON]
     head = ["product", "type", "choice", "GFLOP/s", *others]
     lines += ["", "Effective GFLOP/s of falcon, and the time of each other side over falcon's:", ""]
@@ -88,7 +88,7 @@ def machine(page: Path) -> str:
         cells += [f"{mine['gflops']:.0f}", *(_ratio(x["speedups"].get(name)) for name in others)]
         lines.append(f"| {' | '.join(cells)} |")
     lines.append("")
-    lines += [f"- {x.group}: {x.winner()}." for x in tables.verdicts(found)]
+    lines += [f"- {group}: {won}." for group, won in tables.verdicts(found)]
     return "\n".join(lines)
 
 

@@ -1,17 +1,18 @@
 """Interleaved timings, by which falcon compares speeds, and the uncertainty of their ratios.
 
 The speed of a machine drifts, so only times close to each other are compared: in every round each
-side is timed once, in an order that rotates, and the result is the median over the rounds of the
-ratio of two sides. Rounds are added until every ratio is known to `TOLERANCE`, or until a limit.
+side is timed once, in a random order, and the result is the median over the rounds of the ratio of
+two sides. Rounds are added until every ratio is known to `TOLERANCE`, or until a limit.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from math import comb, exp, inf, log, sqrt
+from random import Random
 from statistics import median
 from typing import Any, Self
 
@@ -151,6 +152,7 @@ def interleave(
     limit: float = inf,
     calls: int | None = None,
     after_round: Callable[[dict[str, float]], None] | None = None,
+    seed: int = 0,
 ) -> list[Record]:
     """Time all sides in turn until the ratio of the first to every other one is known.
 
@@ -162,6 +164,7 @@ def interleave(
     would exceed it.
     `calls`: calls per timing, without warming up; by default those of the fastest side.
     `after_round`: called with the seconds of each side; it may raise to stop.
+    `seed`: of the orders (`_orders`): the same number gives the same ones.
     """
     if len({x.name for x in sides}) < len(sides):
         raise ValueError(f"two sides have one name among {', '.join(x.name for x in sides)}")
@@ -170,12 +173,12 @@ def interleave(
     start = time.monotonic()
     calls = calls or max(_warm_up(side) for side in sides)
     elapsed, last = time.monotonic() - start, 0.0
+    orders = _orders(sides, Random(seed))
     while not (done and elapsed + last > limit) and not _enough(
         done, rounds, most, elapsed, seconds
     ):
-        first = len(done) % len(sides)
         found = {}
-        for side in (*sides[first:], *sides[:first]):
+        for side in next(orders):
             found[side.name] = float(f"{side.time(calls):.5g}")
             time.sleep(side.rest)
         done.append({side.name: found[side.name] for side in sides})
@@ -184,6 +187,20 @@ def interleave(
         before, elapsed = elapsed, time.monotonic() - start
         last = elapsed - before
     return _records(done)
+
+
+def _orders(sides: Sequence[Side], random: Random) -> Iterator[list[Side]]:
+    """Yield the orders of rounds: that of the sides, then random ones.
+
+    A side may be slower right after another one, which left the caches and the clock to it: so the
+    side before it changes at random. A round begins with the side that ended the last one: so that
+    of two sides each is measured after itself as often as after the other.
+    """
+    order = [*sides]
+    while True:
+        yield order
+        *others, last = order
+        order = [last, *random.sample(others, len(others))]
 
 
 def _records(rounds: Sequence[Mapping[str, float]]) -> list[Record]:

@@ -83,7 +83,6 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
                         "command resumes it")  # fmt: skip
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="the record file; a run "
                         "that was stopped resumes from FILE.part")  # fmt: skip
-    parser.add_argument("--fresh", action="store_true", help="delete FILE and FILE.part first")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("-v", "--details", action="store_true", help="print every side of falcon "
                         "and NumPy, as other measurements do: times, errors, memory")  # fmt: skip
@@ -93,8 +92,6 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
     cluster.add_argument("--memory", type=parse_bytes, metavar="BYTES", help="limit of each "
                          "worker; operands and result are then Zarr files in TMPDIR")  # fmt: skip
     cluster.add_argument("--workers", type=int, default=2, help="processes (default 2)")
-    cluster.add_argument("--worker-threads", type=int, default=1, help="tasks that a worker runs "
-                         "at once (default 1)")  # fmt: skip
     cluster.add_argument("--chunk", type=int, help="lines of a chunk (default 4096, or a "
                          "sixteenth of --memory)")  # fmt: skip
 

@@ -1,7 +1,7 @@
 """Decoder layers of a language model, with random weights: what `bench --prefill` runs.
 
 Norm, attention of grouped heads with rotary positions, norm, gated feed-forward: the layers of
-Qwen2.5 and Llama 3, with the linear layers that transformers gives them.
+Qwen2.5 and Llama 3, without biases, with the linear layers that transformers gives them.
 """
 
 from __future__ import annotations
@@ -12,59 +12,56 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from .workloads import data, model
+from .workloads import model_shapes
 
-# Standard deviation of random weights.
-_SPREAD = 0.02
+# Standard deviation of random weights; base of rotary positions.
+_SPREAD, _THETA = 0.02, 1e6
 Cache = tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True, slots=True)
-class Architecture:
-    """Sizes of a model, by the names of its configuration file."""
+class Sizes:
+    """Sizes of a layer."""
 
-    hidden_size: int
-    num_attention_heads: int
-    num_key_value_heads: int
-    intermediate_size: int
-    rope_theta: float
-    rms_norm_eps: float
-    bias: bool  # of queries, keys and values
+    hidden: int
+    keys: int  # of all heads; values have as many
+    inner: int  # of the feed-forward
+    head: int = 128  # of one, in all of these models
 
-    @property
-    def head(self) -> int:
-        """Size of a head."""
-        return self.hidden_size // self.num_attention_heads
+    @classmethod
+    def of(cls, name: str) -> Sizes:
+        """Return those of a model, by the shapes of its layers."""
+        layers = {x.label: x for x in model_shapes(name, 1)}
+        if not {"qkv", "gate_up"} <= layers.keys():
+            raise ValueError(f"--prefill takes no {name}: its layers are of another kind")
+        qkv, gates = layers["qkv"], layers["gate_up"]
+        return cls(qkv.K, (qkv.N - qkv.K) // 2, gates.N // 2)
 
     @property
     def weights(self) -> int:
         """Elements of the weights of a layer's linear layers."""
-        keys = self.num_key_value_heads * self.head
-        rows = 2 * self.hidden_size + 2 * keys + 3 * self.intermediate_size
-        return rows * self.hidden_size
-
-
-def architecture(name: str) -> Architecture:
-    """Return the sizes of a model."""
-    return Architecture(**model(name, data("architectures"), "--prefill knows no model"))
+        return (2 * self.hidden + 2 * self.keys + 3 * self.inner) * self.hidden
 
 
 class Layer(nn.Module):
     """One decoder layer."""
 
-    def __init__(self, sizes: Architecture) -> None:
+    def __init__(self, sizes: Sizes) -> None:
         super().__init__()
-        x = self.sizes = sizes
-        keys = x.num_key_value_heads * x.head
-        self.q_proj = nn.Linear(x.hidden_size, x.hidden_size, bias=x.bias)
-        self.k_proj = nn.Linear(x.hidden_size, keys, bias=x.bias)
-        self.v_proj = nn.Linear(x.hidden_size, keys, bias=x.bias)
-        self.o_proj = nn.Linear(x.hidden_size, x.hidden_size, bias=False)
-        self.gate_proj = nn.Linear(x.hidden_size, x.intermediate_size, bias=False)
-        self.up_proj = nn.Linear(x.hidden_size, x.intermediate_size, bias=False)
-        self.down_proj = nn.Linear(x.intermediate_size, x.hidden_size, bias=False)
-        self.attention_norm = nn.RMSNorm(x.hidden_size, x.rms_norm_eps)
-        self.feed_norm = nn.RMSNorm(x.hidden_size, x.rms_norm_eps)
+        self.sizes = sizes
+
+        def linear(inputs: int, outputs: int) -> nn.Linear:
+            return nn.Linear(inputs, outputs, bias=False)
+
+        self.q_proj = linear(sizes.hidden, sizes.hidden)
+        self.k_proj = linear(sizes.hidden, sizes.keys)
+        self.v_proj = linear(sizes.hidden, sizes.keys)
+        self.o_proj = linear(sizes.hidden, sizes.hidden)
+        self.gate_proj = linear(sizes.hidden, sizes.inner)
+        self.up_proj = linear(sizes.hidden, sizes.inner)
+        self.down_proj = linear(sizes.inner, sizes.hidden)
+        self.attention_norm = nn.RMSNorm(sizes.hidden)
+        self.feed_norm = nn.RMSNorm(sizes.hidden)
 
     def forward(self, x: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
         """Return the next hidden states (tokens, hidden), and keys and values of all tokens."""
@@ -74,7 +71,7 @@ class Layer(nn.Module):
             for part in (self.q_proj, self.k_proj, self.v_proj)
         )
         first = 0 if cache is None else cache[0].shape[1]
-        q, k = (_rotated(y, first, self.sizes.rope_theta) for y in (q, k))
+        q, k = (_rotated(y, first) for y in (q, k))
         if cache is not None:
             k, v = torch.cat([cache[0], k], 1), torch.cat([cache[1], v], 1)
         seen = functional.scaled_dot_product_attention(
@@ -89,7 +86,7 @@ class Layer(nn.Module):
 class Decoder(nn.Module):
     """Some decoder layers."""
 
-    def __init__(self, sizes: Architecture, count: int, dtype: torch.dtype) -> None:
+    def __init__(self, sizes: Sizes, count: int, dtype: torch.dtype) -> None:
         super().__init__()
         with torch.device("meta"):
             self.layers = nn.ModuleList(Layer(sizes) for _ in range(count))
@@ -112,11 +109,11 @@ class Decoder(nn.Module):
         return x, kept
 
 
-def _rotated(x: Tensor, first: int, theta: float) -> Tensor:
+def _rotated(x: Tensor, first: int) -> Tensor:
     """Return heads (heads, tokens, size) turned by the angles of their positions."""
     half = x.shape[-1] // 2
     at = torch.arange(first, first + x.shape[1], dtype=torch.float64)
-    angles = at[:, None] * theta ** (-torch.arange(half, dtype=torch.float64) / half)
+    angles = at[:, None] * _THETA ** (-torch.arange(half, dtype=torch.float64) / half)
     cos, sin = (f(angles).to(x.dtype) for f in (torch.cos, torch.sin))
     left, right = x[..., :half], x[..., half:]
     return torch.cat([left * cos - right * sin, right * cos + left * sin], -1)

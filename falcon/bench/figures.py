@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .records import estimate_of
+from .records import FALCON, estimate_of
 from .tables import side_names
 
 if TYPE_CHECKING:
@@ -20,17 +21,13 @@ if TYPE_CHECKING:
 
 # Inches, the same for all pictures, so that a page shows their text in one size.
 _WIDTH = 12.0
-# Okabe and Ito's colours, which all kinds of colour vision tell apart, with markers that differ.
-_STYLES = {
-    "falcon": ("#d55e00", "o"),
-    "falcon classical": ("#e69f00", "s"),
-    "numpy": ("#0072b2", "^"),
-    "numpy (best kernels)": ("#56b4e9", "v"),
-    "mkl": ("#009e73", "D"),
-    "torch": ("#cc79a7", "P"),
-    "onednn": ("#4d4d4d", "X"),
-}
-_OTHERS = (("#8c510a", "<"), ("#5e3c99", ">"), ("#b2182b", "h"), ("#01665e", "*"))
+# Of sides in the order of the file: Okabe and Ito's colours, which all kinds of colour vision tell
+# apart, then others; with markers that differ.
+_STYLES = (
+    ("#d55e00", "o"), ("#e69f00", "s"), ("#0072b2", "^"), ("#56b4e9", "v"), ("#009e73", "D"),
+    ("#cc79a7", "P"), ("#4d4d4d", "X"), ("#8c510a", "<"), ("#5e3c99", ">"), ("#b2182b", "h"),
+    ("#01665e", "*"),
+)  # fmt: skip
 _SETTINGS: Any = {
     "font.size": 10,
     "axes.titlesize": 11,
@@ -57,10 +54,10 @@ def style() -> Iterator[None]:
         yield
 
 
-def _look(name: str, names: list[str]) -> dict[str, Any]:
-    unknown = [x for x in names if x not in _STYLES]
-    colour, marker = _STYLES.get(name) or _OTHERS[unknown.index(name) % len(_OTHERS)]
-    return {"color": colour, "marker": marker}
+def _looks(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return colour and marker of each side, falcon first."""
+    styles = zip(side_names(document["cases"]), cycle(_STYLES), strict=False)
+    return {name: {"color": colour, "marker": marker} for name, (colour, marker) in styles}
 
 
 def columns(groups: list[str], height: float) -> tuple[Figure, list[Axes]]:
@@ -99,16 +96,15 @@ def rates(document: dict[str, Any]) -> Figure | None:
     if not dtypes:
         return None
     figure, axes = columns(dtypes, 4.8)
-    names = side_names(squares)
+    looks = _looks(document)
     for axis, dtype in zip(axes, dtypes, strict=True):
         cases = sorted((x for x in squares if x["dtype"] == dtype), key=lambda x: x["M"])
-        for name in names:
+        for name, look in looks.items():
             points = [(x["M"], x["sides"][name]["gflops"]) for x in cases if name in x["sides"]]
             if points:
-                own = name == "falcon"
+                own = name == FALCON
                 axis.plot(*zip(*points, strict=True), label=name, linewidth=2.6 if own else 1.3,
-                          markersize=7 if own else 5, zorder=4 if own else 3,
-                          **_look(name, names))  # fmt: skip
+                          markersize=7 if own else 5, zorder=4 if own else 3, **look)  # fmt: skip
         peaks = (document["peak"] or {"gflops": ()})["gflops"]  # of each instruction set
         if of_dtype := [x["gflops"] for x in peaks if x["dtype"] == dtype]:
             axis.axhline(max(of_dtype), color="black", linestyle="--", linewidth=1.2,
@@ -129,8 +125,9 @@ def speedups(document: dict[str, Any]) -> Figure | None:
     from matplotlib.lines import Line2D
 
     cases = document["cases"]
-    names = [name for name in side_names(cases) if name != "falcon"]
-    if not names:
+    looks = _looks(document)
+    looks.pop(FALCON, None)
+    if not looks:
         return None
     groups = {d: [x for x in cases if x["dtype"] == d] for d in dtypes_of(cases)}
     figure, grid = plt.subplots(
@@ -144,11 +141,10 @@ def speedups(document: dict[str, Any]) -> Figure | None:
         axis.set_ylim(len(part) - 0.5, -0.5)
         axis.grid(axis="y", visible=False)
         axis.set_title(dtype)
-        for i, name in enumerate(names):
-            shift = (i - (len(names) - 1) / 2) * 0.72 / len(names)
+        for i, (name, look) in enumerate(looks.items()):
+            shift = (i - (len(looks) - 1) / 2) * 0.72 / len(looks)
             points = [(y + shift, estimate_of(x["speedups"][name]))
                       for y, x in enumerate(part) if name in x["speedups"]]  # fmt: skip
-            look = _look(name, names)
             for known, colour in ((True, look["color"]), (False, "white")):
                 some = [x for x in points if x[1].known == known]
                 ends = [(x.median - x.low, x.high - x.median) for _, x in some]
@@ -157,8 +153,7 @@ def speedups(document: dict[str, Any]) -> Figure | None:
                               markerfacecolor=colour, **look)  # fmt: skip
         axis.axvline(1, color="black", linewidth=1)
     grid[-1, 0].set_xlabel("speed-up of falcon (right of 1: falcon is faster)")
-    looks = [Line2D([], [], linestyle="none", **_look(name, names)) for name in names]
-    legend(figure, list(zip(looks, names, strict=True)))
+    legend(figure, [(Line2D([], [], linestyle="none", **x), name) for name, x in looks.items()])
     return figure
 
 

@@ -36,11 +36,12 @@ from .workloads import Case, Shape
 # Options of falcon.gemm that apply to a GPU; threads and backend are those of the host.
 _OPTIONS = ("scheme", "arithmetic", "max_growth", "workspace_limit")
 _ERROR_ROWS = 32
-# The first half of A's rows, and of B's columns, is so many times as large as the other one.
-_UNEVEN, _FACTOR = "falcon uneven", 4.0
+# The first half of uneven A's rows, and of B's columns, is so many times as large as the other one.
+_FACTOR = 4.0
 _CUBLAS_SETTINGS = ("CUBLAS_", "CUBLASLT_", "NVIDIA_TF32_OVERRIDE")
 # With so few, operands below 1 MB fit in the cache; their products are bound by launches anyway.
 _MOST_COPIES = 64
+Pairs = list[tuple[Any, Any]]  # of A and B
 
 
 class OnGpu(Comparison):
@@ -106,15 +107,10 @@ def _sides(case: Case, options: dict[str, Any]) -> list[Side]:
         return left @ right
 
     def side(
-        name: str,
-        call: Callable[..., Any],
-        right: list[Any],
-        plan: Any = None,
-        left: list[Any] | None = None,
+        name: str, call: Callable[..., Any], pairs: Pairs, plan: Any = None, factor: float = 1.0
     ) -> Side:
-        """Return a side whose `call(a, b, out)` returns what is timed."""
+        """Return a side whose `call(a, b, out)` returns what is timed; `factor`: of `_uneven`."""
         out = device.empty((shape.M, shape.N), row.numpy)
-        pairs = zip(left or [x for x, _ in operands], right, strict=True)
         calls = [call(x, y, out) for x, y in pairs]
 
         def mean(count: int) -> float:
@@ -126,33 +122,33 @@ def _sides(case: Case, options: dict[str, Any]) -> list[Side]:
         def told(_: float) -> dict[str, Any]:
             calls[0]()  # the result whose error is measured
             found = device.download(out[rows]).astype(np.float64)
-            if left:
-                found[: (shape.M // 2 + rows.step - 1) // rows.step] /= _FACTOR
-                found[:, : shape.N // 2] /= _FACTOR
+            found[: (shape.M // 2 + rows.step - 1) // rows.step] /= factor
+            found[:, : shape.N // 2] /= factor
             error = relative_error(found, exact())
             return {"kernel": about.name, "plan": plan, "error": error,
-                    "extra_bytes": panel_bytes(right[0])}  # fmt: skip
+                    "extra_bytes": panel_bytes(pairs[0][1])}  # fmt: skip
 
         return Side(name, mean, rest=0.0, about=told)
 
-    def ours(name: str, right: list[Any], left: list[Any] | None = None, **how: Any) -> Side:
+    def ours(name: str, pairs: Pairs, factor: float = 1.0, **how: Any) -> Side:
         def call(x: Any, y: Any, out: Any) -> Callable[[], Any]:
             return partial(falcon.gemm, x, y, out=out, **how)
 
-        return side(name, call, right, plan_entry(falcon.plan(a, right[0], **how)), left)
+        return side(name, call, pairs, plan_entry(falcon.plan(a, pairs[0][1], **how)), factor)
 
-    plain, uneven = [y for _, y in operands], _uneven(_operands(shape, row, about.l2_bytes))
+    packed = [(x, falcon.pack(y, rows=shape.M, **options)) for x, y in operands]
+    uneven = _uneven(_operands(shape, row, about.l2_bytes))
     return [
-        ours(FALCON, plain, **options),
-        ours(PACKED, [falcon.pack(y, rows=shape.M, **options) for y in plain]),
-        ours(_UNEVEN, [y for _, y in uneven], [x for x, _ in uneven], **options),
-        ours(CLASSICAL, plain, **{**options, "scheme": "classical"}),
-        side("cublas", partial(_cublas, row), plain),
-        *([side("torch", partial(_torch_call, row), plain)] if _torch() else []),
+        ours(FALCON, operands, **options),
+        ours(PACKED, packed),
+        ours("falcon uneven", uneven, _FACTOR, **options),
+        ours(CLASSICAL, operands, **{**options, "scheme": "classical"}),
+        side("cublas", partial(_cublas, row), operands),
+        *([side("torch", partial(_torch_call, row), operands)] if _torch() else []),
     ]
 
 
-def _operands(shape: Shape, dtype: DType, l2_bytes: int) -> list[tuple[Any, Any]]:
+def _operands(shape: Shape, dtype: DType, l2_bytes: int) -> Pairs:
     """Random pairs of operands, together at least twice as large as the L2 cache."""
     nbytes = (shape.M * shape.K + shape.K * shape.N) * dtype.itemsize
     copies = min(_MOST_COPIES, max(2, -(-2 * l2_bytes // max(nbytes, 1))))
@@ -161,7 +157,7 @@ def _operands(shape: Shape, dtype: DType, l2_bytes: int) -> list[tuple[Any, Any]
     return list(zip(left, right, strict=True))
 
 
-def _uneven(pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+def _uneven(pairs: Pairs) -> Pairs:
     """Multiply halves of operands by `_FACTOR`, in place: lines that schemes add up differ."""
     for a, b in pairs:
         for half in (a[: a.shape[0] // 2], b[:, : b.shape[1] // 2]):

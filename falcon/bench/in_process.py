@@ -20,7 +20,7 @@ from .adapters import LIBRARIES
 from .compare import Comparison, Prepared, Say, Side, own_classical
 from .errors import Sample
 from .records import CLASSICAL, FALCON, NUMPY, PACKED, panel_bytes, plan_entry
-from .workloads import Case, Shape, operands
+from .workloads import Case, operands
 
 
 class BesideNumpy(Comparison):
@@ -43,12 +43,12 @@ class BesideNumpy(Comparison):
         """Yield sides that share operands, each with an output of its own, and as many threads."""
         p = self.settings["modulus"]
         with limited(self.threads):  # NumPy's BLAS, which --threads does not reach otherwise
-            yield Prepared(self._plain(case) if p is None else self._modulo(case.shape, p))
+            yield Prepared(self._plain(case) if p is None else self._modulo(case, p))
 
     def _plain(self, case: Case) -> list[Side]:
         """Return the sides of a product of floats, or of integers that wrap."""
         shape, row = case.shape, of(case.dtype)
-        a, b = operands(shape, row.numpy, seed=shape.M + shape.N + shape.K)
+        a, b = operands(shape, row.numpy, case.seed)
         sample = Sample(a, b)
 
         def side(name: str, library: str, call: Any, **fields: Any) -> Side:
@@ -79,9 +79,9 @@ class BesideNumpy(Comparison):
         asked = {"threads": self.threads} if library == "falcon" else {}
         return LIBRARIES[library].describe(row) | asked
 
-    def _modulo(self, shape: Shape, p: int) -> list[Side]:
+    def _modulo(self, case: Case, p: int) -> list[Side]:
         """Return sides of a product modulo p, and float64's product by "auto"."""
-        random = np.random.default_rng(shape.M + shape.N + shape.K)
+        shape, random = case.shape, np.random.default_rng(case.seed)
         a, b = (random.integers(0, p, x) for x in ((shape.M, shape.K), (shape.K, shape.N)))
         u, v = a.astype(np.float64), b.astype(np.float64)
         out, sums = np.empty((shape.M, shape.N), np.int64), np.empty((shape.M, shape.N))

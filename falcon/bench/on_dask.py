@@ -51,20 +51,20 @@ class OnDask(Comparison):
 
     def __init__(self, options: argparse.Namespace, settings: dict[str, Any]) -> None:
         shapes, names = compare.given_shapes(options), compare.dtypes(options) or ["float32"]
-        if len(shapes) != 1 or min(options.workers, options.worker_threads) < 1:
-            raise ValueError("--dask takes one shape M N K, and at least one worker and thread")
+        if len(shapes) != 1 or options.workers < 1:
+            raise ValueError("--dask takes one shape M N K, and at least one worker")
         cases = [Case("dask", shapes[0], name) for name in names]
         super().__init__(options, {k: v for k, v in settings.items() if v is not None}, cases)
         self.options = options
         if options.threads is None:  # of each task, as falcon.dask counts them
-            self.threads = max(1, thread_count() // (options.workers * options.worker_threads))
+            self.threads = max(1, thread_count() // options.workers)
         self.settings["threads"] = self.threads
         if options.memory:
             self.rounds = self.most = 1
 
     def identity(self, machine: dict[str, Any]) -> dict[str, Any]:
         """Return also how the cluster is made."""
-        names = ("memory", "workers", "worker_threads", "chunk")
+        names = ("memory", "workers", "chunk")
         return super().identity(machine) | {name: getattr(self.options, name) for name in names}
 
     @contextmanager
@@ -81,13 +81,13 @@ class OnDask(Comparison):
             multiply[_PLACED] = ours
         multiply["dask.array.matmul"] = da.matmul
         limit = f", {options.memory / 2**30:.3g} GiB each" if options.memory else ""
-        note = f"chunks of {chunk}, {options.workers} workers x {options.worker_threads}{limit}"
-        note += f", BLAS threads of a task: {self.threads}"
+        note = (
+            f"chunks of {chunk}, {options.workers} workers{limit}, {self.threads} BLAS threads each"
+        )
         with (
             TemporaryDirectory() if options.memory else nullcontext() as made,
             LocalCluster(n_workers=options.workers, memory_limit=options.memory or "auto",
-                         threads_per_worker=options.worker_threads, dashboard_address=":0",
-                         silence_logs=50) as cluster,
+                         threads_per_worker=1, dashboard_address=":0", silence_logs=50) as cluster,
             Client(cluster) as client,
         ):  # fmt: skip
             client.wait_for_workers(options.workers)
@@ -134,7 +134,7 @@ def _chunk(memory: int | None, dtype: np.dtype) -> int:
 def _random(case: Case, chunk: int) -> list[Any]:
     """Return operands that tasks make."""
     shape, dtype = case.shape, of(case.dtype)
-    random = da.random.default_rng(shape.M + shape.N + shape.K)
+    random = da.random.default_rng(case.seed)
     make = partial(random.integers, -9, 10) if dtype.is_exact else random.standard_normal
     sizes = (shape.M, shape.K), (shape.K, shape.N)
     return [make(size=x, chunks=chunk).astype(dtype.numpy) for x in sizes]
@@ -170,14 +170,13 @@ class _Product:
     rest: int  # bytes of all workers at rest
     first: _Product = field(init=False)  # that of the first side
     seconds: float = inf
-    tasks: int = 0
+    held: int = 0  # bytes of operands and result in memory
+    # Of each product: the bytes that were sent, and the peak of each worker.
     sent: list[int] = field(default_factory=list)
-    # Bytes of the worker that took most, of all workers, and of these what are neither workers at
-    # rest nor operands and result in memory.
-    peak: int = 0
-    peaks: int = 0
-    beyond: int = 0
-    check: Any = None  # of the first product
+    peaks: list[list[int]] = field(default_factory=list)
+    # Of the first product.
+    tasks: int = 0
+    check: Any = None
 
     def __call__(self, calls: int) -> float:
         """Multiply once; return the seconds. Chunks of operands lie in one place each."""
@@ -188,15 +187,13 @@ class _Product:
         if self.folder is None:
             with falcon.dask.placed(x, y, product) if self.name == _PLACED else nullcontext():
                 c = self._computed(product.persist())
+            self.held = x.nbytes + y.nbytes + c.nbytes
         else:
             self._computed(self.client.persist(_stored(product, self.folder / "c")))
             c = da.from_zarr(str(self.folder / "c"))
         self.seconds = perf_counter() - start
         self.sent.append(self._moved() - before)
-        peaks = _memory(self.client, "VmHWM")
-        held = 0 if self.folder else x.nbytes + y.nbytes + c.nbytes
-        self.peak, self.peaks = max(self.peak, *peaks), max(self.peaks, sum(peaks))
-        self.beyond = max(0, self.peaks - self.rest - held)
+        self.peaks.append(_memory(self.client, "VmHWM"))
         if self.check is None:
             given = dict(x.__dask_graph__()).keys() | dict(y.__dask_graph__()).keys()
             self.tasks = len(dict(product.__dask_graph__()).keys() - given)
@@ -206,10 +203,11 @@ class _Product:
     def about(self, _: float) -> dict[str, Any]:
         """Return the fields of a side; bytes sent differ from time to time, as tasks' places do."""
         is_ours = self.name in (FALCON, _PLACED)
+        together = max(map(sum, self.peaks))
         facts = {
-            "peak GiB": self.peak / 2**30,
-            "of all": self.peaks / 2**30,
-            "beyond": self.beyond / 2**30,
+            "peak GiB": max(map(max, self.peaks)) / 2**30,
+            "of all": together / 2**30,
+            "beyond": max(0, together - self.rest - self.held) / 2**30,
             "moved GiB": mean(self.sent) / 2**30,
             "tasks": self.tasks,
             "Freivalds": "passed" if self.check else self.check.why,

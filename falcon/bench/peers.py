@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from math import inf
+from threading import TIMEOUT_MAX
 from typing import Any, Self
 
 from falcon._core.dtypes import FLOAT32, of
@@ -31,7 +32,7 @@ _TRIAL_ROUNDS, _TRIAL_CALLS = 3, 2
 _LIMITS = ("FALCON_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS",
            "VECLIB_MAXIMUM_THREADS")  # fmt: skip
 # Shares of the time of a run in which libraries must have started, at least so many seconds, and in
-# which the kernels of a type are tried.
+# which kernels are tried.
 _STARTING, _LEAST_STARTING, _TRYING = 0.5, 5.0, 0.05
 
 
@@ -129,26 +130,25 @@ def identify(
     """Start all peers at once; return a record file's entry of each: what it is, or why it is not.
 
     `seconds`: of the whole run; of libraries that take too long to start, falcon alone is awaited.
-    Returns also the process that runs each peer with the settings of its first type, to be closed.
+    Returns also the process that runs each peer, to be closed.
     """
     room = max(_LEAST_STARTING, _STARTING * seconds)
+    say("starting the libraries")
     with ThreadPoolExecutor(len(peers) * len(_CORETYPES)) as pool, ExitStack() as running:
-        say("starting the libraries")
-        asked: list[tuple[Peer, dict[Worker, Future[Any]]]] = []
-        for peer in peers:
-            workers = [running.enter_context(Worker(x, threads)) for x in _settings(peer)]
+        told: dict[Worker, Future[Any]] = {}
+        for peer in (y for x in peers for y in _settings(x)):
+            worker = running.enter_context(Worker(peer, threads))
             mine = [x for x in dtypes if x in peer.dtypes] or [FLOAT32.name]
-            asked.append((peer, {x: pool.submit(x.ask, "describe", dtypes=mine) for x in workers}))
-        optional = {y: x for peer, some in asked if peer.library != FALCON.library
-                    for x, y in some.items()}  # fmt: skip
-        for late in wait(optional, room if room < inf else None).not_done:
+            told[worker] = pool.submit(worker.ask, "describe", dtypes=mine)
+        optional = {y: x for x, y in told.items() if x.peer.library != FALCON.library}
+        for late in wait(optional, min(room, TIMEOUT_MAX)).not_done:
             optional[late].stop(f"not ready after {room:.0f} s of --time-budget")
         found = []
-        for peer, some in asked:
-            entry, worker = _identified(peer, some, _TRYING * seconds, say)
-            for x in some.keys() - {worker}:
-                x.close()
-            found.append((entry, worker))
+        for peer in peers:
+            some = {x: y for x, y in told.items() if x.peer.name == peer.name}
+            found.append(_identified(peer, some, _TRYING * seconds, say))
+        for unused in told.keys() - {worker for _, worker in found}:
+            unused.close()
         running.pop_all()
     return found
 
@@ -166,7 +166,7 @@ def _identified(
 ) -> tuple[dict[str, Any], Worker | None]:
     """Return the entry of a peer and its process.
 
-    `asked`: by process, what it tells of itself; `seconds`: for trying the kernels of a type.
+    `asked`: by process, what it tells of itself; `seconds`: for trying kernels, in its first type.
     """
     entry: dict[str, Any] = dict.fromkeys(("absent", "library", "version"), "")
     entry |= {"peer": peer.name, "threads": None, "kernels": {}, "environment": {}, "tried": {}}
@@ -181,18 +181,18 @@ def _identified(
     if not able:
         return entry, None
     entry["absent"] = ""
-    workers = {x.peer.environment.get("OPENBLAS_CORETYPE", ""): x for x in able.values()}
-    best, chosen = next(iter(workers)), []
-    for dtype in asked[workers[best]].result():
-        if len(workers) > 1:
-            say(f"trying OpenBLAS's kernels, {dtype}")
-            rates = coretype_rates(workers, dtype, seconds)
-            entry["tried"][dtype], best = rates, max(rates, key=lambda x: rates[x])
-        chosen.append(workers[best])
-        entry |= asked[chosen[-1]].result()[dtype]
-        entry["kernels"][dtype] = entry.pop("kernel")
-        entry["environment"][dtype] = chosen[-1].peer.environment
-    return entry, chosen[0]
+    worker = next(iter(able.values()))
+    if len(able) > 1:
+        dtype = next(iter(asked[worker].result()))
+        say(f"trying OpenBLAS's kernels, {dtype}")
+        workers = {x.peer.environment["OPENBLAS_CORETYPE"]: x for x in able.values()}
+        rates = entry["tried"][dtype] = coretype_rates(workers, dtype, seconds)
+        worker = workers[max(rates, key=lambda x: rates[x])]
+    for dtype, about in asked[worker].result().items():
+        entry["kernels"][dtype] = about["kernel"]
+        entry["environment"][dtype] = worker.peer.environment
+        entry |= {name: about[name] for name in ("library", "version", "threads")}
+    return entry, worker
 
 
 def coretype_rates(workers: Mapping[str, Worker], dtype: str, seconds: float) -> dict[str, float]:

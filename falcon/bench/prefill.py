@@ -21,7 +21,7 @@ import falcon
 
 from . import compare
 from .compare import Comparison, Prepared, Say, Side
-from .decoder import Architecture, Decoder, architecture
+from .decoder import Decoder, Sizes
 from .records import FALCON
 from .workloads import Case, Shape
 
@@ -41,14 +41,14 @@ class Prefill(Comparison):
             if getattr(torch, dtype, None) not in falcon.torch.operands.DTYPES:
                 known = "bfloat16, float16, float32 or float64"
                 raise ValueError(f"--dtype {dtype!r}: expected {known}")
-        self.sizes = {name: architecture(name) for name in options.model}
+        self.sizes = {name: Sizes.of(name) for name in options.model}
         self.layers = options.layers
         self.runs = {}  # of each case: the model, its tokens, and whether it is a decoding step
         every = product(self.sizes.items(), dtypes, options.tokens, (False, True))
         for (name, sizes), dtype, tokens, step in every:
-            N = sizes.weights * options.layers // sizes.hidden_size
+            N = sizes.weights * options.layers // sizes.hidden
             workload = f"{name} {f'decode after {tokens}' if step else 'prefill'}"
-            shape = Shape(1 if step else tokens, N, sizes.hidden_size)
+            shape = Shape(1 if step else tokens, N, sizes.hidden)
             self.runs[Case(workload, shape, dtype)] = name, tokens, step
         super().__init__(options, settings, [*self.runs])
         how, rows = (settings["scheme"], settings["max_growth"]), min(options.tokens)
@@ -77,9 +77,9 @@ class _Models:
     """Some layers as they are, and converted."""
 
     def __init__(
-        self, sizes: Architecture, dtype: str, layers: int, config: falcon.torch.LinearConfig
+        self, sizes: Sizes, dtype: str, layers: int, config: falcon.torch.LinearConfig
     ) -> None:
-        self.width, self.dtype = sizes.hidden_size, getattr(torch, dtype)
+        self.width, self.dtype = sizes.hidden, getattr(torch, dtype)
         with torch.inference_mode():
             self.stock = Decoder(sizes, layers, self.dtype).eval()
             self.ours = copy.deepcopy(self.stock, {id(x): x for x in self.stock.parameters()})

@@ -50,8 +50,8 @@ def write(document: dict[str, Any], folder: Path) -> Path:
 def page(document: dict[str, Any], pictures: list[str]) -> str:
     """Return the page: verdicts, warnings, pictures, and what `bench` prints of the file."""
     file = resources.files(__package__) / "data" / "report.html"
-    won = [f"<b>{escape(x.group)}</b>, {x.cases} shapes. Fastest: {escape(x.winner())}."
-           for x in tables.verdicts(document)]  # fmt: skip
+    won = [f"<b>{escape(group)}</b>. Fastest: {escape(side)}."
+           for group, side in tables.verdicts(document)]  # fmt: skip
     wrong, others = (map(escape, said) for said in tables.doubts(document))
     return Template(file.read_text(encoding="utf-8")).substitute(
         setting=escape(_setting(document)),
@@ -70,15 +70,14 @@ def _paragraphs(texts: Iterable[str], kind: str) -> str:
 def _setting(document: dict[str, Any]) -> str:
     """Return on which machine, with which versions and when it was measured."""
     machine, sessions = document["machine"], document["sessions"]
-    caches = ", ".join(f"{k} {v // 1024} KiB" for k, v in machine["caches"].items())
+    caches = "".join(f"; {k} {v // 1024} KiB" for k, v in machine["caches"].items())
     known = [x["falcon"] for x in sessions]
     versions = dict.fromkeys(
         f"falcon {x['version']}" + (f" ({x['commit']}{', modified' * x['modified']})"
                                     if x["commit"] else "") for x in known)  # fmt: skip
     times = sorted(x["started"][:16].replace("T", " ") for x in sessions)
     return (
-        f"{machine['cpu']}, {document['threads']} threads of {machine['cpus']} CPUs; {caches}; "
-        f"{machine['system']}; Python {machine['python']}, NumPy {machine['numpy']}. "
-        f"{', '.join(versions)}. Measured {' to '.join(dict.fromkeys((times[0], times[-1])))} UTC "
-        f"in {len(sessions)} sessions."
+        f"{tables.describe_machine(document)}{caches}; {machine['system']}; Python "
+        f"{machine['python']}. {', '.join(versions)}. Measured "
+        f"{' to '.join(dict.fromkeys((times[0], times[-1])))} UTC in {len(sessions)} sessions."
     )

@@ -54,7 +54,7 @@ class Run:
         if identity != self._identity:
             raise ValueError(
                 f"{path} was begun with other cases, peers or settings; resume with the same "
-                "arguments, or discard it with --fresh"
+                "arguments, or delete it"
             )
 
     def left(self) -> list[Case]:
@@ -81,17 +81,17 @@ class Run:
                 self.what.session(self.document, progress.say, seconds if alone else inf),
             ):
                 for at, case in enumerate(left):
-                    begun, limit = time.monotonic(), inf
-                    if alone:
-                        if at and begun + _LEAST_ROUNDS * pace * case.shape.flops > end:
-                            self.left_out += 1
-                            complete = False
-                            continue
-                        limit = (end - begun) / (len(left) - at)
-                    elif at and begun > end:
-                        return False
+                    begun = time.monotonic()
+                    least = _LEAST_ROUNDS * pace * case.shape.flops if alone else 0.0
+                    if at and begun + least > end:
+                        complete = False
+                        if not alone:
+                            break
+                        self.left_out += 1
+                        continue
+                    share = (end - begun) / (len(left) - at) if alone else inf
                     try:
-                        entry = self._case(case, begun + limit, progress.say)
+                        entry = self._case(case, begun + share, progress.say)
                         self.document["cases"].append(entry)
                         if case.shape.flops > largest:
                             largest = case.shape.flops
@@ -129,7 +129,8 @@ class Run:
                 try:
                     measured = interleave(
                         sides, what.rounds, most=what.most, calls=what.calls, limit=limit,
-                        seconds=min(what.case_seconds, limit), after_round=next_round,
+                        seconds=min(what.case_seconds, limit), seed=case.seed,
+                        after_round=next_round,
                     )  # fmt: skip
                 except SideError as error:
                     ready.failed[error.side] = str(error)
@@ -154,16 +155,13 @@ class Run:
 def run(what: Comparison, options: argparse.Namespace) -> int:
     """Measure a comparison, or what is left of it; show it and keep it in a file.
 
-    `options`: with `output`, the record file, `fresh`, `time_budget` and `json`.
+    `options`: with `output`, the record file, `time_budget` and `json`.
     Returns int: the exit status: 1 for a wrong result, `INCOMPLETE`, or 0.
     """
     output: Path | None = options.output
     part = output.with_name(output.name + ".part") if output else None
-    if output and part and options.fresh:
-        output.unlink(missing_ok=True)
-        part.unlink(missing_ok=True)
     if output and output.exists():
-        print(f"{output} is complete; --fresh measures again", file=sys.stderr)
+        print(f"{output} is complete; delete it to measure again", file=sys.stderr)
         return _show(records.read(output), options)
     kept, budget, cases = Run(part, what), options.time_budget or what.budget, len(what.cases)
     try:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from textwrap import fill
 
 import falcon
 from falcon import schemes
@@ -19,7 +20,15 @@ from falcon._front.tune import compare
 from falcon.schemes import Scheme
 from falcon.schemes.loaders import FORMULAS, SUFFIXES, head_of, text_of
 
+from .tables import INTERVAL
 from .workloads import Shape
+
+_WIDTH = 80
+_COLUMNS = """\
+bound: mkn / rank; nnz: non-zeros; adds: additions per block; shared: with
+shared sums; growth: RMS error over classical's; e_max: factor of the error bound"""
+# A source of more schemes is that of all others.
+_MOST_NAMES = 6
 
 
 def shape_of(scheme: Scheme, size: int) -> Shape:
@@ -47,10 +56,12 @@ def speeds(
         falcon.plan((shape.M, shape.K), (shape.K, shape.N), "float32", scheme=x) for x in wanted
     )
     if rounds:
-        classical, *others = compare(
-            plans[0], [Candidate(x.method, ()) for x in plans], rounds, after_round=after_round
+        methods = list(dict.fromkeys(x.method for x in plans))  # those of equal schemes once
+        measured = compare(
+            plans[0], [Candidate(x, ()) for x in methods], rounds, after_round=after_round
         )
-        speeds = [str(x.record.over(classical.record)) for x in others]
+        records = {x.candidate.method: x.record for x in measured}
+        speeds = [str(records[x.method].over(records[plans[0].method])) for x in plans[1:]]
     else:
         times = [predicted(x).total for x in plans]
         speeds = [f"{times[0] / x:.3f}" for x in times[1:]]
@@ -64,14 +75,7 @@ def speeds(
 
 
 def verify_files(paths: list[str]) -> int:
-    """Print what a file of schemes holds; of several files, or of formulas, a table."""
-    if len(paths) == 1 and not paths[0].lower().endswith(FORMULAS):
-        with Progress(f"verifying {paths[0]}"):
-            found = schemes.load_all(paths[0])
-        for scheme in found:
-            print(f"{scheme!r}: all Brent equations hold")
-            print(str(scheme).split("\n\n", 1)[0])
-        return 0
+    """Print a table of what files hold, schemes or formulas, and of equations that fail."""
     wrong = False
     rows: list[tuple[str, ...]] = [
         ("file", "format", "equations that fail", "additions", "RMS growth", "")
@@ -100,9 +104,10 @@ def _verify(path: str, rows: list[tuple[str, ...]]) -> bool:
         count = f"{len(whole.violations)} of {whole.equations}"
         rows.append((name, size, count, "", "", "; ".join(whole.differences)))
     rows += [
-        (name, repr(x).split()[-1][:-1], "0", str(x.additions.reduced), f"{x.rms_growth:.2f}", "")
+        (name, repr(x).split()[-1][:-1], "0", str(x.additions.reduced), f"{x.rms_growth:.2f}",
+         x.name if len(right) > 1 else "")
         for x in right
-    ]
+    ]  # fmt: skip
     return not right
 
 
@@ -135,15 +140,16 @@ def command(options: argparse.Namespace) -> int:
         held = [(y, x) for x in options.compare for y in _held(x)]
         times = Counter(x.name for x, _ in held)
         # Schemes of one name, such as a find beside the catalogue's, are told apart by their files.
-        labels = [x.name if times[x.name] == 1 else given for x, given in held]
-        _print_speeds([x for x, _ in held], options, labels)
+        _print_speeds(
+            [x if times[x.name] == 1 else x.renamed(y, x.source) for x, y in held], options
+        )
         return 0
     found = [schemes.get(name) for name in schemes.names()]
     if options.format is not None:
         return _schemes_of_format(found, options)
     if options.measure:
         raise ValueError("--measure goes with --compare, or a format such as 3x4x4")
-    _print_schemes(found, {})
+    _print_schemes(found)
     return 0
 
 
@@ -167,49 +173,44 @@ def _held(name: str) -> list[Scheme]:
     return schemes.load_all(name) if is_file else [schemes.get(name)]
 
 
-def _print_speeds(
-    found: list[Scheme], options: argparse.Namespace, labels: list[str] | None = None
-) -> tuple:
+def _print_speeds(found: list[Scheme], options: argparse.Namespace) -> tuple:
     """Print costs and speeds; return what "auto" chooses, and what it takes of these."""
-    with Progress("measuring" if options.measure else "predicting") as progress:
-        rounds = 5 if options.measure else 0
+    how, rounds = ("measured", 5) if options.measure else ("predicted", 0)
+    with Progress("measuring" if rounds else "predicting") as progress:
         shape, told, *chosen = speeds(found, options.size, rounds, progress.step)
-    _print_schemes(found, {"speed": told}, labels)
-    how = "measured" if options.measure else "predicted; --measure measures it"
-    print(f"\nspeed: the time of falcon's classical algorithm over the scheme's, "
-          f"{shape.M} x {shape.N} x {shape.K} float32 ({how})")  # fmt: skip
+    note = f"{how} speed, over falcon's classical algorithm, {shape.M} x {shape.N} x {shape.K} "
+    note += f"float32; {INTERVAL}" if rounds else "float32; --measure measures it"
+    _print_schemes(found, (how, *told), note)
     return tuple(chosen)
 
 
-def _print_schemes(
-    found: list[Scheme], more: dict[str, list[str]], labels: list[str] | None = None
-) -> None:
-    """Print a table of schemes; `more` holds additional columns, `labels` other names."""
-    rows = [("name", "format", "rank", "bound", "nnz U+V+W", "additions", "shared", "RMS growth",
-             "e_max", *more, "source")]  # fmt: skip
-    labels = labels or [x.name for x in found]
-    added = list(zip(*more.values(), strict=True)) if more else [()] * len(found)
-    held = sorted(zip(found, labels, added, strict=True),
-                  key=lambda x: (sorted(x[0].format), x[0].rank, sum(x[0].nnz)))  # fmt: skip
-    with Progress("counting additions"):
-        rows += [_row(*x) for x in held]
-    print(format_table(rows, left=2))
+def _print_schemes(found: list[Scheme], column: Sequence[str] = ("",), note: str = "") -> None:
+    """Print a table of schemes, and their sources.
 
-
-def _row(x: Scheme, label: str, cells: tuple[str, ...]) -> tuple[str, ...]:
-    return (
-        label,
-        "<{},{},{}>".format(*x.format),
-        str(x.rank),
-        f"{x.speedup_bound:.3f}",
-        "+".join(map(str, x.nnz)),
-        str(x.additions.naive),
-        str(x.additions.reduced),
-        f"{x.rms_growth:.2f}",
-        str(x.e_max),
-        *cells,
-        x.source.split(",")[0].split(";")[0],
+    `column`: an additional one with its title; `note`: what it means.
+    """
+    title, *cells = column
+    held = sorted(
+        zip(found, cells or [""] * len(found), strict=True),
+        key=lambda x: (sorted(x[0].format), x[0].rank, sum(x[0].nnz)),
     )
+    rows: list[tuple[str, ...]] = [("name", "format", "rank", "bound", "nnz U+V+W", "adds",
+                                    "shared", "growth", "e_max", title, "")]  # fmt: skip
+    sources: dict[str, list[str]] = {}
+    with Progress("counting additions"):
+        for x, cell in held:
+            sources.setdefault(re.split("[,;]", x.source)[0], []).append(x.name)
+            rows.append((
+                x.name, "<{},{},{}>".format(*x.format), str(x.rank), f"{x.speedup_bound:.3f}",
+                "+".join(map(str, x.nnz)), str(x.additions.naive), str(x.additions.reduced),
+                f"{x.rms_growth:.2f}", str(x.e_max), cell, "",
+            ))  # fmt: skip
+    *few, (most, names) = sorted(sources.items(), key=lambda x: len(x[1]))
+    few.append((most, names if len(names) <= _MOST_NAMES else ["all others" if few else "all"]))
+    print(format_table(rows, left=2))
+    print(f"\n{_COLUMNS}", *([fill(note, _WIDTH)] if note else []), sep="\n")
+    print(*(fill(f"{', '.join(of)}: {x}", _WIDTH, subsequent_indent="  ") for x, of in few),
+          sep="\n")  # fmt: skip
 
 
 def _format(text: str) -> tuple[int, int, int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -71,8 +70,7 @@ class BesidePeers(Comparison):
     def sides(self, case: Case, say: Say) -> Iterator[Prepared]:
         """Let every side multiply once; yield those that can."""
         ready = Prepared([])
-        seed = zlib.crc32(case.key.encode())
-        with shared(case.shape, of(case.dtype).numpy, seed) as path:
+        with shared(case.shape, of(case.dtype).numpy, case.seed) as path:
             for peer in self.peers:
                 if self._known[peer.name]["absent"] or not peer.takes(case):
                     continue
@@ -89,7 +87,10 @@ class BesidePeers(Comparison):
     def _side(self, peer: Peer, dtype: str, path: str) -> Side:
         """Let a side multiply the operands once."""
         known = self._known[peer.name]
-        worker = self._worker(peer, known["environment"][dtype])
+        if peer.name not in self._workers:  # it failed, or another session identified it
+            settings = replace(peer, environment=known["environment"][dtype])
+            self._workers[peer.name] = Worker(settings, self.threads)
+        worker = self._workers[peer.name]
         reply = worker.ask("prepare", path=path)
         about = {
             **{name: known[name] for name in ("library", "version", "threads")},
@@ -97,13 +98,6 @@ class BesidePeers(Comparison):
             "kernel": known["kernels"].get(dtype, "?"),
         }
         return Side(peer.name, worker.seconds, about=lambda _: about)
-
-    def _worker(self, peer: Peer, environment: dict[str, str]) -> Worker:
-        peer, worker = replace(peer, environment=environment), self._workers.get(peer.name)
-        if worker is None or worker.peer != peer:  # with other settings for another dtype
-            self._drop(peer.name)
-            worker = self._workers[peer.name] = Worker(peer, self.threads)
-        return worker
 
     def _drop(self, name: str) -> None:
         if name in self._workers:

@@ -13,7 +13,7 @@ from falcon._core.text import format_table
 from falcon._core.timing import Estimate, geometric_mean
 
 from .records import CLASSICAL, FALCON, NUMPY, PACKED, packed_memory, ratio
-from .tables import NO_VERDICT
+from .tables import NO_VERDICT, ratio_cell
 
 _WIDTH = 100
 
@@ -44,13 +44,13 @@ def format_summary(cases: list[dict[str, Any]]) -> str:
         rows.append((
             name, f"{x['M']}x{x['N']}x{x['K']}",
             *(f"{y['gflops']:.1f}" if y else "" for y in (mine, numpy)),
-            *map(_mean, (_over_numpy([x], side) for side in (FALCON, PACKED))),
+            *map(ratio_cell, (_over_numpy([x], side) for side in (FALCON, PACKED))),
             f"{errors[0] / errors[1]:.2f}" if len(errors) == 2 and all(errors) else "",
             mine["plan"]["scheme"] if mine and mine["plan"] else "",
         ))  # fmt: skip
     groups = {f"{count} rows": [x for x in cases if x["M"] == count] for count in _rows(cases)}
     for what, some in {**groups, "all": cases}.items() if len(cases) > 1 else ():
-        means = map(_mean, (_over_numpy(some, side) for side in (FALCON, PACKED)))
+        means = map(ratio_cell, (_over_numpy(some, side) for side in (FALCON, PACKED)))
         rows.append(("mean", what, "", "", *means, "", ""))
     used = [i for i in range(len(rows[0])) if i == 1 or any(y[i] for y in rows[2:])]
     lines = format_table([[y[i] for i in used] for y in rows], left=2).splitlines()
@@ -69,7 +69,7 @@ def answer(document: dict[str, Any]) -> str:
     what = "layer" if packed else "product"
     what = f"this {what}" if len(cases) == 1 else f"these {what}s"
     mean, uncertainty = geometric_mean(mine) if mine else (1.0, inf)
-    if uncertainty > NO_VERDICT:
+    if uncertainty >= NO_VERDICT:
         return f"how fast falcon multiplies {what} is not known: too few pairs or too much noise"
     speed = f"{mean:.2f} times as fast as NumPy (±{uncertainty * mean:.2f})"
     if abs(mean - 1) <= uncertainty * mean:
@@ -94,12 +94,3 @@ def _rows(cases: list[dict[str, Any]]) -> list[int]:
 def _over_numpy(cases: list[dict[str, Any]], side: str) -> list[Estimate]:
     """Return the speed of a side relative to NumPy's, in each case that has both."""
     return [found for x in cases if (found := ratio(x, side, NUMPY)) is not None]
-
-
-def _mean(found: list[Estimate]) -> str:
-    """Return the geometric mean in a table's cell, or a single ratio."""
-    if not found:
-        return ""
-    mean, uncertainty = geometric_mean(found)
-    width = f"{uncertainty * mean:.2f}" if uncertainty < NO_VERDICT else "?"
-    return f"{mean:.2f} ±{width}{'*' if len(found) == 1 and not found[0].known else ' '}"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from falcon._core.dtypes import of
 from falcon._core.text import format_table
 from falcon._core.timing import LEAST_PAIRS, Estimate, geometric_mean
 
-from .records import CLASSICAL, FALCON, PACKED, estimate_of, packed_memory, ratio
+from .records import CLASSICAL, FALCON, estimate_of, ratio
 
 INTERVAL = "± distance to the farther end of its 95 % confidence interval; * not known to 2 %"
 
@@ -51,37 +50,15 @@ def side_names(cases: Iterable[dict[str, Any]]) -> list[str]:
     return list(dict.fromkeys(name for x in cases for name in x["sides"]))
 
 
-# Relative half width of a mean's interval beyond which no side is called the fastest.
+# Relative half width of a mean's interval from which on it says nothing.
 NO_VERDICT = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The result of the cases of one workload and dtype."""
+def verdicts(document: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return each workload and dtype, and which side is the fastest.
 
-    group: str
-    cases: int
-    # Per side that all cases have: geometric mean of falcon's speed-ups over it, and the relative
-    # half width of the mean's interval.
-    means: dict[str, tuple[float, float]]
-    held: str = ""  # whether NumPy was held to older kernels, in words
-
-    def winner(self) -> str:
-        """Return in a few words which side is the fastest."""
-        name, (mean, uncertainty) = min(self.means.items(), key=lambda x: x[1][0])
-        if uncertainty > NO_VERDICT:
-            return "not known: too few pairs or too much noise"
-        if abs(mean - 1) <= uncertainty * mean:
-            return f"falcon and {name}, equal within the uncertainty"
-        if mean > 1:
-            best = "numpy (best kernels)" in self.means
-            note = f" ({self.held})" if self.held and not best else ""
-            return f"falcon, {mean:.3f} times as fast as {name}{note}"
-        return f"{name}, {1 / mean:.3f} times as fast as falcon"
-
-
-def verdicts(document: dict[str, Any]) -> list[Verdict]:
-    """Return a verdict per workload and dtype, without falcon's own classical path."""
+    Falcon's other sides do not count, nor those that some of the cases lack.
+    """
     groups: dict[str, list[dict[str, Any]]] = {}
     for x in document["cases"]:
         groups.setdefault(f"{x['workload']}, {x['dtype']}", []).append(x)
@@ -94,24 +71,25 @@ def verdicts(document: dict[str, Any]) -> list[Verdict]:
         }
         if means:
             held = document["machine"].get("numpy_held", "")
-            judged.append(Verdict(group, len(cases), means, held))
+            judged.append((group, _fastest(means, held)))
     return judged
 
 
-def packing(document: dict[str, Any]) -> list[str]:
-    """Say for each number of rows what packed weights gain, and the memory that they take."""
-    by_rows: dict[str, list[dict[str, Any]]] = {}
-    for x in document["cases"]:
-        if PACKED in x["speedups"]:
-            by_rows.setdefault(f"{x['M']} rows, {x['dtype']}", []).append(x)
-    said = []
-    for rows, cases in by_rows.items():
-        mean, uncertainty = geometric_mean(estimate_of(x["speedups"][PACKED]) for x in cases)
-        said.append(
-            f"packed weights, {rows}: {1 / mean:.3f} ± {uncertainty / mean:.3f} times as fast as "
-            f"weights that are not, with {packed_memory(cases):.2f} times their memory beside them"
-        )
-    return said
+def _fastest(means: dict[str, tuple[float, float]], held: str) -> str:
+    """Return in a few words which side is the fastest.
+
+    `means`: per side the mean of falcon's speed-ups over it, and its relative uncertainty; `held`:
+    whether NumPy was held to older kernels, in words.
+    """
+    name, (mean, uncertainty) = min(means.items(), key=lambda x: x[1][0])
+    if uncertainty >= NO_VERDICT:
+        return "not known: too few pairs or too much noise"
+    if abs(mean - 1) <= uncertainty * mean:
+        return f"falcon and {name}, equal within the uncertainty"
+    if mean > 1:
+        note = f" ({held})" if held and "numpy (best kernels)" not in means else ""
+        return f"falcon, {mean:.3f} times as fast as {name}{note}"
+    return f"{name}, {1 / mean:.3f} times as fast as falcon"
 
 
 def describe_machine(document: dict[str, Any]) -> str:
@@ -132,9 +110,8 @@ def text(document: dict[str, Any]) -> str:
         parts.append(format_peers(document["peers"]))
     if document["cases"]:
         parts.append(format_cases(document["cases"]))
-    won = [f"fastest, {verdict.group}: {verdict.winner()}" for verdict in verdicts(document)]
-    won += packing(document)
-    return "\n\n".join([*parts, *(["\n".join(won)] if won else [])])
+    parts.append("\n".join(f"fastest, {group}: {won}" for group, won in verdicts(document)))
+    return "\n\n".join(filter(None, parts))
 
 
 def format_cases(cases: Sequence[dict[str, Any]]) -> str:
@@ -164,7 +141,7 @@ def format_cases(cases: Sequence[dict[str, Any]]) -> str:
                 found = None if one == other else ratio(x, one, other)
                 if found is not None:
                     over.setdefault(name, ([], []))[at].append(found)
-                ratios.append(str(found or ""))
+                ratios.append(ratio_cell([found] if found else []))
             facts = (y["facts"].get(title, "") for title in titles)
             rows.append((
                 f"  {name}", f"{1e3 * y['median']:.4g}", f"{y['gflops']:.1f}", *ratios,
@@ -179,7 +156,7 @@ def format_cases(cases: Sequence[dict[str, Any]]) -> str:
     if len(cases) > 1 and len({x["workload"] for x in cases}) == 1:
         rows.append("geometric mean")
         for name, both in over.items():
-            means = [_mean(x) for x in both]
+            means = map(ratio_cell, both)
             rows.append((f"  {name}", "", "", *means, *[""] * (len(rows[0]) - 5)))
     cells = [x for x in rows if isinstance(x, tuple)]
     used = [i for i in range(len(cells[0])) if i == 0 or any(x[i] for x in cells[1:])]
@@ -192,11 +169,13 @@ def format_cases(cases: Sequence[dict[str, Any]]) -> str:
     return "\n".join([*lines, note])
 
 
-def _mean(estimates: list[Estimate]) -> str:
-    if not estimates:
+def ratio_cell(found: list[Estimate]) -> str:
+    """Return a ratio in a table's cell, or the geometric mean of several."""
+    if not found:
         return ""
-    mean, uncertainty = geometric_mean(estimates)
-    return f"{mean:.3f} ±{mean * uncertainty:.3f}"
+    mean, uncertainty = geometric_mean(found)
+    width = f"{mean * uncertainty:.3f}" if uncertainty < NO_VERDICT else "?"
+    return f"{mean:.3f} ±{width}{'*' if len(found) == 1 and not found[0].known else ' '}"
 
 
 def _fastest_library(case: dict[str, Any]) -> str:
@@ -211,18 +190,17 @@ def format_peers(peers: Sequence[dict[str, Any]]) -> str:
     absent = (f"\nabsent: {x['absent']}" for x in peers if x["absent"])
     for x in peers:
         if not x["absent"]:
-            kernels = f"{by_dtype(x['kernels'])}  {format_settings(x['environment'])}".rstrip()
-            rows.append((x["peer"], x["library"], x["version"], str(x["threads"] or "?"), kernels))
+            threads = str(x["threads"] or "?")
+            rows.append((x["peer"], x["library"], x["version"], threads, kernels_of(x)))
     return format_table(rows, left=3) + "".join(absent)
 
 
-def format_settings(environment: dict[str, dict[str, str]]) -> str:
-    """Return the variables that were set."""
-    return by_dtype({k: " ".join(f"{x}={y}" for x, y in v.items()) for k, v in environment.items()})
-
-
-def by_dtype(words: dict[str, str]) -> str:
-    """Return what is known per type, only once if it is the same for every one."""
-    if len(set(words.values())) <= 1:
-        return next(iter(words.values()), "")
-    return "; ".join(f"{dtype}: {word}" for dtype, word in words.items())
+def kernels_of(peer: dict[str, Any]) -> str:
+    """Return a peer's kernels, per type if they differ, and the variables that were set."""
+    kernels = peer["kernels"]
+    if len({*kernels.values()}) > 1:
+        told = "; ".join(f"{dtype}: {kernel}" for dtype, kernel in kernels.items())
+    else:
+        told = next(iter(kernels.values()), "")
+    some = [*peer["environment"].values()][:1]  # the same for all types
+    return " ".join([told, *(f"{x}={y}" for variables in some for x, y in variables.items())])

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
@@ -64,6 +65,11 @@ class Case:
         """The case's name in files: ``"squares 512x512x512 float32"``."""
         return f"{self.workload} {self.shape} {self.dtype}"
 
+    @property
+    def seed(self) -> int:
+        """That of its operands and of the order of its sides; the same in every run."""
+        return crc32(self.key.encode())
+
 
 @dataclass(frozen=True, slots=True)
 class Workload:
@@ -80,20 +86,12 @@ def data(name: str) -> dict[str, Any]:
     return json.loads(file.read_text(encoding="utf-8"))
 
 
-def model(name: str, known: dict[str, Any], what: str = "there is no model") -> Any:
-    """Return the entry of a model, in letters of any case.
-
-    Raises ValueError: there is none; the message lists those that are known.
-    """
-    found = {x.lower(): entry for x, entry in known.items()}.get(name.lower())
-    if found is None:
-        raise ValueError(f"{what} {name!r}; known: {', '.join(known)}")
-    return found
-
-
 def model_shapes(name: str, tokens: int) -> list[Shape]:
-    """Linear layers of a model at that many tokens."""
-    layers = model(name, data("llm_shapes")["models"])
+    """Linear layers of a model, whose name is in letters of any case, at that many tokens."""
+    models = data("llm_shapes")["models"]
+    layers = {x.lower(): layers for x, layers in models.items()}.get(name.lower())
+    if layers is None:
+        raise ValueError(f"there is no model {name!r}; known: {', '.join(models)}")
     return [Shape(tokens, n, k, layer) for layer, (n, k) in layers.items()]
 
 

@@ -63,7 +63,7 @@ def test_a_run_that_is_stopped_and_ended(capsys, tmp_path, monkeypatch):
     jsonschema.validate(found, records.schema())
     status, _, err = run(capsys, *asked)
     assert status == 0
-    assert "is complete; --fresh measures again" in err
+    assert "is complete; delete it to measure again" in err
     pytest.importorskip("matplotlib")
     status, out, _ = run(capsys, "report", path, "-o", tmp_path / "report")
     assert (status, out.strip()) == (0, str(tmp_path / "report" / "index.html"))

@@ -33,8 +33,9 @@ def test_a_case_ends_when_its_ratios_are_known(monkeypatch, numpy, seconds):
     assert len(rounds(kept)) == (20 if numpy[1:] and seconds > 1 else 5)
     assert rounds(kept)[0] == {"falcon": 1.0, "falcon classical": 1.1, "numpy": 2.0}
     order = [name for name, _ in worker.log[3:]]
-    assert order[:3] == ["falcon", "falcon classical", "numpy"]
-    assert order[3:6] == ["falcon classical", "numpy", "falcon"]
+    every = [order[at : at + 3] for at in range(0, len(order), 3)]
+    assert all(sorted(x) == ["falcon", "falcon classical", "numpy"] for x in every)
+    assert len({*map(tuple, every)}) > 1
     assert {repeats for _, repeats in worker.log} == {1}
 
 
@@ -91,7 +92,7 @@ def test_another_run_is_refused(monkeypatch, tmp_path):
     pretend(monkeypatch)
     path = tmp_path / "x.part"
     Run(path, comparison()).save()
-    with pytest.raises(ValueError, match=r"begun with other cases, peers or settings.*--fresh"):
+    with pytest.raises(ValueError, match=r"begun with other cases, peers or settings.*delete it"):
         Run(path, comparison(sizes=(32,)))
     monkeypatch.setattr(compare, "describe_machine", lambda: {**MACHINE, "cpu": "another"})
     with pytest.raises(ValueError, match="other cases"):
@@ -123,21 +124,20 @@ def test_a_peer_that_fails_does_not_stop_the_others(monkeypatch, broken, later):
     assert bool(case_of(kept)["speedups"]) == (broken == "numpy")
 
 
-def test_the_best_kernels_are_those_of_the_dtype(monkeypatch):
+def test_the_best_kernels_are_those_of_the_first_dtype(monkeypatch):
     worker = pretend(
         monkeypatch, falcon=[1.0], falcon_classical=[1.0], **{"numpy (best kernels)": [1.0]}
     )
-    what = comparison(sizes=(8,), dtypes=("float32", "float64"))
+    what = comparison(sizes=(8,), dtypes=("float64", "float32"))
     what.peers[2] = TABLE[1]
     kept = Run(None, what)
     assert kept.measure(FOREVER)
     best = [x["OPENBLAS_CORETYPE"] for name, x in worker.started if name == TABLE[1].name]
-    assert best == ["Old", "Older", "Zen", "Old"]  # all are described; the last times float64
-    assert [name for name, _ in worker.started].count("falcon") == 1  # described, then timed
+    assert best == ["Old", "Older", "Zen"]  # described; then the best of them is timed
     found = kept.document["peers"][2]
-    assert found["tried"]["float64"] == {"Zen": 5.0, "Old": 7.0}
-    assert found["environment"]["float64"] == {"OPENBLAS_CORETYPE": "Old"}
-    assert set(found["kernels"]) == {"float32", "float64"}
+    assert found["tried"] == {"float64": {"Zen": 5.0, "Old": 7.0}}
+    assert all(x == {"OPENBLAS_CORETYPE": "Old"} for x in found["environment"].values())
+    assert set(found["kernels"]) == {"float64", "float32"}
 
 
 def test_names_of_the_same_kernels_are_tried_once(monkeypatch):

@@ -46,9 +46,9 @@ def test_a_row_per_product(document):
     assert lines[1].split()[:3] == ["float32,", "float64", "MxNxK"]
     first = lines[2].split()
     assert first[:3] == ["gate_up", "float32", "8x8x8"]
-    assert first[5:] == ["1.20", "±0.00", "2.40", "±0.00", "1.00", "strassen"]
+    assert first[5:] == ["1.200", "±0.000", "2.400", "±0.000", "1.00", "strassen"]
     assert [x.split()[:3] for x in lines if x.startswith("mean")] == [
-        ["mean", "8", "rows"], ["mean", "16", "rows"], ["mean", "all", "1.20"]
+        ["mean", "8", "rows"], ["mean", "16", "rows"], ["mean", "all", "1.200"]
     ]  # fmt: skip
     assert "*" not in "".join(lines[2:9])
 
@@ -64,7 +64,7 @@ def test_it_fits_a_hundred_columns(document):
     text = f"{summary.format_summary(document['cases'])}\n{summary.answer(document)}"
     assert max(map(len, text.splitlines())) <= 100
     assert "gate_up float64: numpy failed: MemoryError" in text
-    assert "±0.34*" in text
+    assert "±0.343*" in text
 
 
 @pytest.mark.parametrize(
@@ -85,10 +85,12 @@ def test_the_answer(document, ratio, said):
     )
     document["machine"]["numpy_held"] = "NumPy is held to Haswell kernels"
     assert summary.answer(document).endswith("; NumPy is held to Haswell kernels")
-    del document["cases"][1:]
-    for side in document["cases"][0]["sides"].values():
-        del side["seconds"][1:]
-    assert summary.answer(document).startswith("how fast falcon multiplies this layer is not known")
+    for case in document["cases"]:
+        for side in case["sides"].values():
+            del side["seconds"][1:]
+    unknown = "how fast falcon multiplies these layers is not known"
+    assert summary.answer(document).startswith(unknown)
+    assert " ±?*" in summary.format_summary(document["cases"])
 
 
 def test_the_answer_is_the_last_line(capsys, monkeypatch):

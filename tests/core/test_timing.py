@@ -1,6 +1,8 @@
 """Interleaved timings: sides take turns, ratios are pairwise, rounds go on until they are known."""
 
 import time
+from collections import Counter
+from itertools import chain, pairwise
 
 import numpy as np
 import pytest
@@ -76,13 +78,54 @@ def test_geometric_mean():
     assert uncertainty == pytest.approx(0.1 / 2)
 
 
-def test_sides_take_turns_that_rotate(clock):
+def log_of(clock, names, rounds, **how):
+    """Return the sides of each round."""
+    clock.log.clear()
+    interleave([clock.side(name, 1.0) for name in names], rounds, most=rounds, **how)
+    log = clock.log[len(names) :]  # without warming up
+    return [log[at : at + len(names)] for at in range(0, len(log), len(names))]
+
+
+def test_sides_take_turns(clock):
     sides = [clock.side(name, 9.0, 1.0) for name in "xyz"]
     found = interleave(sides, 3, most=3)
-    assert "".join(clock.log) == "xyz" + "xyz" + "yzx" + "zxy"
+    assert clock.log[:6] == [*"xyz"] * 2  # warming up, and the first round
+    assert [sorted(clock.log[at : at + 3]) for at in (6, 9)] == [[*"xyz"]] * 2
     assert [x.name for x in found] == ["x", "y", "z"]
     assert all(x.seconds == (1.0, 1.0, 1.0) for x in found)
     assert clock.slept == [0.5] * 12
+
+
+@pytest.mark.parametrize("names", ["xy", "xyz", "uvwxyz"])
+def test_the_order_of_every_round_is_random(clock, names):
+    """Each side is measured after each other one, and after itself, about as often."""
+    rounds, count = 600, len(names)
+    log = log_of(clock, names, rounds)
+    assert all(sorted(x) == [*names] for x in log)
+    after = Counter(pairwise(chain.from_iterable(log)))
+    firsts = Counter(x[0] for x in log)
+    for x in names:
+        assert firsts[x] == pytest.approx(rounds / count, rel=0.3)
+        for y in names:
+            assert after[x, y] == pytest.approx(rounds / count, rel=0.3)
+
+
+def test_orders_can_be_repeated(clock):
+    some = log_of(clock, "uvwxyz", 5)
+    assert log_of(clock, "uvwxyz", 5) == some == log_of(clock, "uvwxyz", 5, seed=0)
+    assert log_of(clock, "uvwxyz", 5, seed=1) != some
+
+
+def test_a_side_that_slows_the_next_one_slows_no_side_always(clock):
+    def side(name):
+        def call():
+            clock.now += 1.07 if clock.log[-1:] == ["heavy"] else 1.0
+            clock.log.append(name)
+
+        return Side.of(name, call)
+
+    first, *others = interleave([side(x) for x in ("heavy", *"uvwxyz")], 5)
+    assert [first.over(x).median for x in others] == [1.0] * 6
 
 
 def test_more_rounds_until_the_ratios_are_known(clock):

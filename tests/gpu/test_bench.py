@@ -74,7 +74,7 @@ def test_a_run_stops_and_goes_on(capsys, tmp_path, monkeypatch):
     assert [sides[x]["plan"]["scheme"] for x in ("falcon", "falcon packed")] == ["strassen"] * 2
     assert found["machine"]["gpu"]["device"] == "Stand-in"
     status, out, err = run(capsys, *asked)
-    assert "is complete; --fresh measures again" in err
+    assert "is complete; delete it to measure again" in err
     assert "it over cublas" in out
     pytest.importorskip("jsonschema").validate(found, records.schema())
 

@@ -5,38 +5,37 @@ import json
 import pytest
 
 from falcon.__main__ import main
+from falcon.bench.workloads import model_shapes
 
 torch = pytest.importorskip("torch")
 decoder = pytest.importorskip("falcon.bench.decoder")
 prefill = pytest.importorskip("falcon.bench.prefill")
 
-SMALL = decoder.Architecture(64, 4, 2, 96, 1e4, 1e-6, True)
+SMALL = decoder.Sizes(64, 32, 96, head=16)
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setattr(prefill, "architecture", lambda name: SMALL)
+    monkeypatch.setattr(prefill.Sizes, "of", lambda name: SMALL)
     monkeypatch.setattr("time.sleep", lambda seconds: None)
 
 
 @pytest.mark.parametrize("name", ["Qwen2.5-7B", "llama-3.1-8b"])
-def test_layers_are_those_of_the_model(name):
-    from falcon.bench.workloads import model_shapes
-
-    sizes = decoder.architecture(name)
-    shapes = {x.label: (x.N, x.K) for x in model_shapes(name, 1)}
+def test_layers_are_those_of_the_model(monkeypatch, name):
+    monkeypatch.undo()
     with torch.device("meta"):
-        layer = decoder.Layer(sizes)
+        layer = decoder.Layer(decoder.Sizes.of(name))
     fused = {
         "qkv": (layer.q_proj, layer.k_proj, layer.v_proj),
         "o": (layer.o_proj,),
         "gate_up": (layer.gate_proj, layer.up_proj),
         "down": (layer.down_proj,),
     }
+    shapes = {x.label: (x.N, x.K) for x in model_shapes(name, 1)}
     for label, parts in fused.items():
         assert shapes[label] == (sum(x.out_features for x in parts), parts[0].in_features)
-    with pytest.raises(ValueError, match=r"no model 'GPT'; known: Qwen2\.5-7B, Llama"):
-        decoder.architecture("GPT")
+    with pytest.raises(ValueError, match="--prefill takes no DeepSeek-R1: its layers are of anoth"):
+        decoder.Sizes.of("DeepSeek-R1")
 
 
 def test_a_decode_step_continues_a_prefill():
