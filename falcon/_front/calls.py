@@ -205,6 +205,7 @@ def remember(
     options: Options,
     result: Any,
     way: Plan | str | None,
+    is_folded: bool = False,
     c: Any = None,
 ) -> None:
     """Keep how a successful call ``a @ b`` was multiplied, for `recall`, if it is simple enough.
@@ -214,6 +215,7 @@ def remember(
     `result`: `out`, or the new result.
     `way`: the plan that was run, for a batch in one call; "np.matmul" if that multiplied vectors or
     a batch as they stand. Calls multiplied in any other way are not kept.
+    `is_folded`: it multiplied all rows of a batch as one matrix.
     """
     if not (isinstance(way, Plan) or way == "np.matmul") or options.check == "verify":
         return
@@ -226,7 +228,7 @@ def remember(
     if isinstance(way, Plan):
         if min(a.ndim, b.ndim) < 2 or (way.problem.symmetric and not _are_twins(a, b)):
             return
-        if result.ndim == 2:
+        if result.ndim == 2 or is_folded:
             direct = getattr(way.backend, "direct_product", lambda _: None)
             run = direct(way) or partial(_run_plan, way)
         else:
@@ -237,11 +239,19 @@ def remember(
             run = of_batch
     elif exceeds(threads_of(options)):
         return
+    if is_folded:
+        run = partial(_run_folded, run)
     keep(_calls, _key(a, b, out, arguments), run, (result.shape, result.dtype))
 
 
 def _run_plan(plan: Plan, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> np.ndarray:
     plan.execute(a, b, None, out)
+    return out
+
+
+def _run_folded(run: Callable[..., Any], a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Any:
+    """Multiply all rows of a batch at once, which are views for strides that are in the key."""
+    run(a.reshape(-1, a.shape[-1]), b, out.reshape(-1, out.shape[-1]))
     return out
 
 

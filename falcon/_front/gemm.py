@@ -176,7 +176,7 @@ def gemm(
         by_panels = packed if packed is not None and packed.is_packed else None
         plan = multiply(Product(adapter, *operands, *types, chosen, alpha, beta, by_panels))
     if plain_call:
-        remember(a, b, target, arguments, types, chosen, made, plan, c)
+        remember(a, b, target, arguments, types, chosen, made, plan, c=c)
     return adapter.wrap(made) if out is None else out
 
 

@@ -267,7 +267,7 @@ class _Products:
             for start in range(0, size, _STRIP):
                 strip = ..., slice(start, start + _STRIP), slice(start, size)
                 below = across[strip].conj() if self.hermitian else across[strip]
-                np.copyto(out[strip], below, where=~np.tri(*below.shape[-2:], dtype=bool))
+                np.copyto(out[strip], below, where=np.tri(*below.shape[-2:]) == 0)
             if self.hermitian:
                 diagonal = out.imag.diagonal(axis1=-2, axis2=-1)
                 diagonal.flags.writeable = True

@@ -144,7 +144,8 @@ def test_lists_of_labels():
 def test_empty_operands_stay_out_of_numpys_einsum(monkeypatch):
     """It writes beyond the memory of empty results (NumPy 2.4, valgrind: "a,b->ab")."""
     cases = [("ab,c", (9, 0), (9,)), ("eac,f,acf->a", (0, 1, 2), (0,), (1, 2, 0)),
-             ("ab->b", (0, 3)), ("ab->", (0, 3)), ("ab->ba", (3, 0)), ("aab->b", (2, 2, 0))]  # fmt: skip
+             ("ab->b", (0, 3)), ("ab->", (0, 3)), ("ab->ba", (3, 0)),
+             ("aab->b", (2, 2, 0))]  # fmt: skip
     sums = [(text, [whole(x, dtype) for x in shapes])
             for text, *shapes in cases for dtype in (*DTYPES, "float16", object)]  # fmt: skip
     expected = [np.asarray(np.einsum(text, *arrays)) for text, arrays in sums]
