@@ -189,7 +189,6 @@ def _is_simple(
         and b.dtype == operand.right.numpy
         and result.dtype == written.numpy
         and 0 not in (*a.shape, *result.shape)
-        and result.ndim > 0
         and (out is None or out.shape == result.shape)
         and all(x.dtype.isnative and x.flags.aligned for x in (a, b, result))
         and (out is None or not (_overlap(out, a) or _overlap(out, b)))
@@ -224,7 +223,7 @@ def remember(
         return
     if c is not None or not _is_simple(a, b, out, types, result):
         return
-    run: Callable[..., Any] = quiet_matmul
+    run: Callable[..., Any] = quiet_matmul if result.ndim or out is not None else _inner
     if isinstance(way, Plan):
         if min(a.ndim, b.ndim) < 2 or (way.problem.symmetric and not _are_twins(a, b)):
             return
@@ -247,6 +246,10 @@ def remember(
 def _run_plan(plan: Plan, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> np.ndarray:
     plan.execute(a, b, None, out)
     return out
+
+
+def _inner(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Any:
+    return quiet_matmul(a, b, out)[()]
 
 
 def _run_folded(run: Callable[..., Any], a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Any:

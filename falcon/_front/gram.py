@@ -10,13 +10,14 @@ import numpy as np
 from falcon._backends import host_engine
 from falcon._core.dtypes import DType, of
 from falcon._core.keywords import CallOptions, takes_options
-from falcon._core.options import KEYWORDS, Options
+from falcon._core.options import KEYWORDS, Options, are_default
 from falcon._core.symmetric import copy_triangle
 
 from .adapters import Adapter, enter
 from .arithmetic import check_out, common_type, scalar_type
 from .batches import by_plan, first_of, in_one_call
 from .execute import Product, multiply, without
+from .matmul import matmul
 from .planner import plan_for, requested
 from .validate import number, real_scalar, scalar
 
@@ -108,6 +109,10 @@ def gram(
     """
     if symmetric not in get_args(Part):
         raise ValueError(f"symmetric is {symmetric!r}; expected one of {', '.join(get_args(Part))}")
+    plain_call = c is None and type(alpha) is type(beta) is float and (alpha, beta) == (1, 0)
+    plain_call = plain_call and symmetric == "full" and not options and are_default()
+    if plain_call and _is_real(x) and (out is None or type(out) is np.ndarray):
+        return matmul(x, x.T, out) if transpose else matmul(x.T, x, out)  # recalls its calls
     number("beta", beta)
     if beta != 0 and c is None:
         raise ValueError(f"beta is {beta!r} but c is missing")
@@ -156,6 +161,11 @@ def gram(
             for at in np.ndindex(*shape[:-2]):
                 products.multiply(array[at], None if added is None else added[at], result[at])
     return adapter.wrap(result) if out is None else out
+
+
+def _is_real(x: Any) -> bool:
+    """Whether it is a real matrix of NumPy's, which `matmul` by its transpose multiplies alike."""
+    return type(x) is np.ndarray and x.ndim == 2 and x.dtype.kind in "fiu"
 
 
 def _copy(adapter: Adapter, x: Any, dtype: DType) -> Any:

@@ -194,6 +194,21 @@ def test_few_are_kept(monkeypatch):
         assert len(calls._calls) <= 3
 
 
+def test_plain_gram_and_vectors_are_recalled():
+    x, v = np.arange(12.0).reshape(4, 3), np.arange(9.0)
+    for call, wanted in ((lambda: falcon.gram(x), x.T @ x), (lambda: falcon.dot(v, v), v @ v),
+                         (lambda: falcon.gram(x, transpose=True), x @ x.T)):  # fmt: skip
+        call()
+        with pytest.MonkeyPatch.context() as patch:
+            for module in ("matmul", "gram"):
+                patch.setattr(f"falcon._front.{module}.requested", lambda *_: 1 / 0)
+            found = call()
+        assert type(found) is type(wanted) and np.array_equal(found, wanted)
+    out = np.zeros(())
+    for _ in range(2):
+        assert falcon.matmul(v, v, out) is out and out == v @ v
+
+
 BATCHES = [((6, 3, 4), (6, 4, 5)), ((2, 3, 5, 4), (3, 4, 2)), ((5, 4), (3, 4, 2)), ((7, 4), (4,)),
            ((3, 20, 18), (3, 18, 20)), ((2, 30, 18), (18, 20)), ((2, 3, 1, 4), (4, 5)),
            ((5, 200, 300), (300, 200))]  # fmt: skip
