@@ -66,7 +66,7 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple, c: Any = None) -> Any:
 
     `a`, `b`, `out`: as the caller gave them; `out` None asks for a new array.
     `arguments`: the options of the call, by keyword.
-    `c`: a matrix that is added, if `a` is no NumPy array.
+    `c`: the matrix that is added, if beta is not 0.
     """
     if observe.observers:
         return None
@@ -77,6 +77,10 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple, c: Any = None) -> Any:
         if known is not None:
             return known
     key = _key(a, b, out, arguments)
+    if c is not None:
+        if type(c) is not _ARRAY or not (out is None or c is out or not _overlap(c, out)):
+            return None
+        key = (*key, *_facts_of_added(c, out))
     call = look_up(_calls, key)
     if call is None:
         return None
@@ -85,7 +89,11 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple, c: Any = None) -> Any:
     # Arrays that own their memory do not overlap, unless they are the same.
     elif (not key[0] & _OWNDATA or out is a or out is b) and (_overlap(out, a) or _overlap(out, b)):
         return None
-    return call.run(a, b, out)
+    return call.run(a, b, out) if c is None else call.run(a, b, out, c)
+
+
+def _facts_of_added(c: np.ndarray, out: np.ndarray | None) -> tuple:
+    return c.shape, c.strides, c.flags.num, c.dtype, c is out
 
 
 def _find_small_product(a: np.ndarray, b: np.ndarray, out: np.ndarray | None) -> Any:
@@ -177,6 +185,12 @@ def _are_twins(a: np.ndarray, b: np.ndarray) -> bool:
     return (x is b or y is a or (x is not None and x is y)) and is_transpose(a, b)
 
 
+def _is_plain_sum(c: Any, out: np.ndarray | None, result: np.ndarray) -> bool:
+    """Whether c is a plain array of the result's dtype, in memory of its own or of `out`."""
+    able = type(c) is _ARRAY and c.dtype == result.dtype and c.dtype.isnative and c.flags.aligned
+    return able and (out is None or c is out or not _overlap(c, out))
+
+
 def _is_simple(
     a: Any, b: Any, out: np.ndarray | None, types: tuple[DType, DType], result: Any
 ) -> bool:
@@ -206,6 +220,7 @@ def remember(
     way: Plan | str | None,
     is_folded: bool = False,
     c: Any = None,
+    factors: tuple[Any, Any] = (1, 0),
 ) -> None:
     """Keep how a successful call ``a @ b`` was multiplied, for `recall`, if it is simple enough.
 
@@ -215,21 +230,24 @@ def remember(
     `way`: the plan that was run, for a batch in one call; "np.matmul" if that multiplied vectors or
     a batch as they stand. Calls multiplied in any other way are not kept.
     `is_folded`: it multiplied all rows of a batch as one matrix.
+    `factors`: alpha and beta, in the type of the arithmetic.
     """
     if not (isinstance(way, Plan) or way == "np.matmul") or options.check == "verify":
         return
     if isinstance(way, Plan) and way.problem.device is not None:
         _remember_on_device(a, b, out, arguments, result, way, c)
         return
-    if c is not None or not _is_simple(a, b, out, types, result):
+    is_added = (c is None) == (factors[1] == 0) and (c is None or _is_plain_sum(c, out, result))
+    if not (is_added and _is_simple(a, b, out, types, result)):
         return
     run: Callable[..., Any] = quiet_matmul if result.ndim or out is not None else _inner
     if isinstance(way, Plan):
         if min(a.ndim, b.ndim) < 2 or (way.problem.symmetric and not _are_twins(a, b)):
             return
         if result.ndim == 2 or is_folded:
-            direct = getattr(way.backend, "direct_product", lambda _: None)
-            run = direct(way) or partial(_run_plan, way)
+            direct: Any = getattr(way.backend, "direct_product", lambda _: None)
+            found = direct(way) if factors == (1, 0) else None
+            run = found or partial(_run_plan, way, *factors)
         else:
             direct = getattr(way.backend, "direct_batch", lambda *_: None)
             of_batch = direct(way, a, b, result)
@@ -240,11 +258,14 @@ def remember(
         return
     if is_folded:
         run = partial(_run_folded, run)
-    keep(_calls, _key(a, b, out, arguments), run, (result.shape, result.dtype))
+    key = _key(a, b, out, arguments)
+    if c is not None:
+        key = (*key, *_facts_of_added(c, out))
+    keep(_calls, key, run, (result.shape, result.dtype))
 
 
-def _run_plan(plan: Plan, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> np.ndarray:
-    plan.execute(a, b, None, out)
+def _run_plan(plan: Plan, alpha: Any, beta: Any, a: Any, b: Any, out: Any, c: Any = None) -> Any:
+    plan.execute(a, b, c, out, alpha=alpha, beta=beta)
     return out
 
 

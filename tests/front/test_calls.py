@@ -161,6 +161,35 @@ def test_other_arguments_are_planned_again(recalled, options):
     np.testing.assert_array_equal(result, expected)
 
 
+@pytest.mark.parametrize("dtype", ["f4", "i2", "c16"])
+@pytest.mark.parametrize("into", ["new", "out", "c", "overlapping"])
+def test_alpha_and_beta_are_recalled(recalled, dtype, into):
+    a, b = operands(dtype=dtype)
+    room = np.zeros((71, 50), dtype)
+    c = room[:70]
+    out = {"new": None, "out": np.empty_like(c), "c": c, "overlapping": room[1:]}[into]
+    for i, (alpha, beta) in enumerate([(2.0, 1), (2.0, 1), (2.0, 1), (3.0, 1), (2.0, 2), (2.0, 0)]):
+        given = {"c": c} if beta else {}
+        c[...] = np.arange(50) - i
+        expected = (alpha * (a + i) @ b + beta * c).astype(dtype)
+        result, was = recalled(
+            falcon.gemm, (a + i).astype(dtype), b, alpha=alpha, beta=beta, out=out, **given
+        )
+        assert was == (i in (1, 2) and into != "overlapping")
+        assert into == "new" or result is out
+        np.testing.assert_array_equal(result, expected)
+    for other in (c[::-1], c.tolist(), c.astype(np.dtype(dtype).newbyteorder()), c.astype("c16")):
+        result, was = recalled(falcon.gemm, a, b, other, alpha=2.0, beta=1)
+        assert not was
+        np.testing.assert_array_equal(result, 2 * (a @ b) + np.asarray(other))
+    with pytest.raises(ValueError, match="c has shape"):
+        falcon.gemm(a, b, c[:3], alpha=2.0, beta=1, out=out)
+    with pytest.raises(TypeError, match="beta"):
+        falcon.gemm(a, b, c, alpha=2.0, beta="1", out=out)
+    with pytest.raises(ValueError, match="c is missing"):
+        falcon.gemm(a, b, alpha=2.0, beta=1, out=out)
+
+
 def test_settings_and_what_plans_depend_on(recalled):
     a, b = operands()
     out = np.empty((70, 50))
