@@ -237,10 +237,15 @@ def remember(
     if isinstance(way, Plan) and way.problem.device is not None:
         _remember_on_device(a, b, out, arguments, result, way, c)
         return
+    run: Callable[..., Any]
+    if type(b) is PackedOperand and isinstance(way, Plan) and c is None:
+        run = partial(_run_plan, way, *factors)
+        _remember_packed(a, b, out, arguments, types, result, run)
+        return
     is_added = (c is None) == (factors[1] == 0) and (c is None or _is_plain_sum(c, out, result))
     if not (is_added and _is_simple(a, b, out, types, result)):
         return
-    run: Callable[..., Any] = quiet_matmul if result.ndim or out is not None else _inner
+    run = quiet_matmul if result.ndim or out is not None else _inner
     if isinstance(way, Plan):
         if min(a.ndim, b.ndim) < 2 or (way.problem.symmetric and not _are_twins(a, b)):
             return
@@ -290,6 +295,11 @@ def _recall_others(a: Any, b: Any, out: Any, arguments: tuple, c: Any) -> Any:
             return call.run(addresses, out, b.payload if type(b) is PackedOperand else None)
     if c is not None:
         return None
+    if type(b) is PackedOperand and type(a) is _ARRAY and (out is None or type(out) is _ARRAY):
+        call = look_up(b.calls, _packed_key(a, out, arguments))
+        if call is None or not _is_apart(out, a, b):
+            return None
+        return call.run(a, b, np.empty(*call.result) if out is None else out)  # type: ignore[misc]
     adapter, x, y, target = viewed({"a": a, "b": b, "out": out})
     if adapter is NUMPY or not _ARRAY is type(x) is type(y):
         return None
@@ -297,6 +307,35 @@ def _recall_others(a: Any, b: Any, out: Any, arguments: tuple, c: Any) -> Any:
     if result is None:
         return None
     return adapter.wrap(result) if out is None else out
+
+
+def _packed_key(a: np.ndarray, out: np.ndarray | None, arguments: tuple) -> tuple:
+    """Return what is equal in calls with the same plan by one packed operand."""
+    known = (*arguments, *(type(x) for _, x in arguments))
+    facts = a.shape, a.strides, a.flags.num, a.dtype, known
+    return facts if out is None else (*facts, out.shape, out.strides, out.flags.num, out.dtype)
+
+
+def _is_apart(out: np.ndarray | None, a: np.ndarray, b: PackedOperand) -> bool:
+    """Whether `out` overlaps neither a nor B, which a product that is redone reads."""
+    apart = out is None or not _overlap(out, a)
+    return apart and (out is None or b.source is None or not _overlap(out, b.source))
+
+
+def _remember_packed(
+    a: Any,
+    b: PackedOperand,
+    out: np.ndarray | None,
+    arguments: tuple,
+    types: tuple[DType, DType],
+    result: Any,
+    run: Callable[..., Any],
+) -> None:
+    if not (type(a) is _ARRAY is type(result) and _is_apart(out, a, b)):
+        return
+    as_is = a.dtype == types[0].left.numpy and result.dtype == types[1].numpy
+    if as_is and all(x.dtype.isnative and x.flags.aligned for x in (a, result)):
+        keep(b.calls, _packed_key(a, out, arguments), run, (result.shape, result.dtype))
 
 
 def _remember_on_device(

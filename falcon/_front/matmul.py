@@ -214,6 +214,8 @@ def _by_packed(
     if target is not None:
         check_out(adapter, target, shape, of(b.dtype))
     rows = int(np.prod(array.shape[:-1]))
+    if len(shape) == 2:
+        return gemm(array, b, out=target, dtype=dtype, **options)
     with adapter.current():
         product: Any = gemm(array.reshape(rows, b.shape[0]), b, dtype=dtype, **options)
         product = product.reshape(shape)

@@ -190,6 +190,46 @@ def test_alpha_and_beta_are_recalled(recalled, dtype, into):
         falcon.gemm(a, b, alpha=2.0, beta=1, out=out)
 
 
+@pytest.mark.parametrize("how", [{}, {"scheme": "strassen"}, {"scheme": "classical"}])
+@pytest.mark.parametrize("function", [falcon.gemm, falcon.matmul])
+@pytest.mark.parametrize("dtype", ["f4", "c16"])
+def test_calls_by_a_packed_operand_are_recalled(monkeypatch, function, how, dtype):
+    a, b = operands(dtype=dtype)
+    packed = falcon.pack(b, **how)
+    if not packed.is_packed:
+        pytest.skip("panels gain nothing")
+    planned, found = [], execute.plan_packed
+    monkeypatch.setattr(execute, "plan_packed", lambda *x: planned.append(x) or found(*x))
+    out = np.empty((70, 50), dtype)
+    for x, into in ((a, None), (a, out), (a[::-1], out), (np.asfortranarray(a), None)):
+        for i in range(2):
+            before = len(planned)
+            result = function(x + i, packed, out=into)
+            assert (result is into) == (into is not None)
+            np.testing.assert_array_equal(result, (x + i) @ b)
+            assert i == 0 or len(planned) == before or x.base is not None
+    before = len(planned)
+    function(a, packed, threads=1)
+    with falcon.config(max_growth=3.0):
+        function(a, packed)
+    assert len(planned) == before + 2
+    a[3, 4] = np.nan
+    np.testing.assert_array_equal(function(a, packed), a @ b)
+    np.testing.assert_array_equal(function(a, packed.pack_again(b + 1)), a @ (b + 1))
+    for wrong in (a[:, 1:], a.astype("O")):
+        with pytest.raises((ValueError, TypeError)):
+            function(wrong, packed)
+
+
+def test_an_out_in_memory_of_a_packed_b_is_planned():
+    b = np.arange(4900.0).reshape(70, 70)
+    packed, x = falcon.pack(b, scheme="strassen"), np.eye(70)
+    x[3, 3] = np.nan
+    expected = x @ b
+    falcon.gemm(np.eye(70), packed, out=b.copy())
+    np.testing.assert_array_equal(falcon.gemm(x, packed, out=b), expected)
+
+
 def test_settings_and_what_plans_depend_on(recalled):
     a, b = operands()
     out = np.empty((70, 50))
