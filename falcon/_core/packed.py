@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -80,6 +80,8 @@ class PackedOperand:
     arithmetic: str = "native"
     kept: tuple[tuple[str, Any], ...] = ()
     modulus: int | None = None
+    # Calls by it that are recalled (`falcon._front.calls`); on a GPU, `payload` has them.
+    calls: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     ndim: ClassVar = 2
     # NumPy's arrays then leave ``x @ packed`` to `__rmatmul__`, and its functions refuse it.

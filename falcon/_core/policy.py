@@ -145,6 +145,17 @@ def may_be_in_place(problem: Problem) -> bool:
     return SMALLEST_PLANNED < problem.flops < SMALLEST_BLAS_FLOPS and not (is_thin or is_other)
 
 
+# Operations up to which NumPy's loops multiply a matrix of integers by a vector, or matrices of 8
+# and 16 bits, before falcon's engine has packed one (Zen 4: 0.1 to 0.3 us each).
+_LOOPS_FLOPS = 512
+
+
+def are_for_loops(problem: Problem) -> bool:
+    """Whether the products of a batch are so tiny that NumPy's loops are faster."""
+    row, is_vector = problem.operand, min(problem.M, problem.N) == 1
+    return row.is_exact and problem.flops <= _LOOPS_FLOPS and (is_vector or row.itemsize < 4)
+
+
 def is_long_batch(problem: Problem, count: int, least: float = LEAST_BATCH) -> bool:
     """Whether np.matmul takes at least so many seconds for a batch of so many products."""
     operand = problem.operand

@@ -28,25 +28,25 @@ def is_transpose(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def copy_triangle(source: np.ndarray, out: np.ndarray, triangle: str) -> None:
-    """Copy one triangle of a square matrix, "lower" or "upper", its diagonal included.
+    """Copy one triangle of square matrices, "lower" or "upper", their diagonals included.
 
     The arrays may overlap, as in `numpy.copyto`: the source is then copied first, unless it is the
     same memory, or its transpose.
     """
     lower = triangle == "lower"
     if np.may_share_memory(source, out) and not (
-        same_memory(source, out) or same_memory(source.T, out)
+        same_memory(source, out) or same_memory(source.swapaxes(-1, -2), out)
     ):
         source = source.copy()
-    size = len(out)
+    size = out.shape[-1]
     for start in range(0, size, _BLOCK):
         rows = slice(start, min(start + _BLOCK, size))
         beside = slice(0, start) if lower else slice(rows.stop, size)
-        np.copyto(out[rows, beside], source[rows, beside], casting="same_kind")
+        np.copyto(out[..., rows, beside], source[..., rows, beside], casting="same_kind")
         mask = np.tri(rows.stop - start, dtype=bool)
         np.copyto(
-            out[rows, rows],
-            source[rows, rows],
+            out[..., rows, rows],
+            source[..., rows, rows],
             casting="same_kind",
             where=mask if lower else mask.T,
         )

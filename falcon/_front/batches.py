@@ -13,7 +13,7 @@ from falcon._backends import host_engine
 from falcon._core import observe
 from falcon._core.options import Options, threads_of
 from falcon._core.plan import Plan
-from falcon._core.policy import is_long_batch
+from falcon._core.policy import are_for_loops, is_long_batch
 from falcon._core.problem import Problem
 from falcon._numpy import original
 from falcon._numpy.backend import NumpyBackend
@@ -90,7 +90,9 @@ def _by_numpy(x: Product, plan: Plan | None) -> Plan | str:
     limit = options.workspace_limit
     able = not cast or (dtype.module == "numpy" and (limit is None or copied <= limit))
     count = prod(out.shape[:-2])
-    is_short = plan is not None and not is_long_batch(plan.problem, count)
+    is_short = plan is not None and (
+        are_for_loops(plan.problem) or not is_long_batch(plan.problem, count)
+    )
     if plan is not None and not (is_short and options.backend == "auto"):
         if not isinstance(plan.backend, NumpyBackend):
             if able:  # operands of two types, as np.matmul takes them

@@ -66,7 +66,7 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple, c: Any = None) -> Any:
 
     `a`, `b`, `out`: as the caller gave them; `out` None asks for a new array.
     `arguments`: the options of the call, by keyword.
-    `c`: a matrix that is added, if `a` is no NumPy array.
+    `c`: the matrix that is added, if beta is not 0.
     """
     if observe.observers:
         return None
@@ -77,6 +77,10 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple, c: Any = None) -> Any:
         if known is not None:
             return known
     key = _key(a, b, out, arguments)
+    if c is not None:
+        if type(c) is not _ARRAY or not (out is None or c is out or not _overlap(c, out)):
+            return None
+        key = (*key, *_facts_of_added(c, out))
     call = look_up(_calls, key)
     if call is None:
         return None
@@ -85,7 +89,11 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple, c: Any = None) -> Any:
     # Arrays that own their memory do not overlap, unless they are the same.
     elif (not key[0] & _OWNDATA or out is a or out is b) and (_overlap(out, a) or _overlap(out, b)):
         return None
-    return call.run(a, b, out)
+    return call.run(a, b, out) if c is None else call.run(a, b, out, c)
+
+
+def _facts_of_added(c: np.ndarray, out: np.ndarray | None) -> tuple:
+    return c.shape, c.strides, c.flags.num, c.dtype, c is out
 
 
 def _find_small_product(a: np.ndarray, b: np.ndarray, out: np.ndarray | None) -> Any:
@@ -177,6 +185,12 @@ def _are_twins(a: np.ndarray, b: np.ndarray) -> bool:
     return (x is b or y is a or (x is not None and x is y)) and is_transpose(a, b)
 
 
+def _is_plain_sum(c: Any, out: np.ndarray | None, result: np.ndarray) -> bool:
+    """Whether c is a plain array of the result's dtype, in memory of its own or of `out`."""
+    able = type(c) is _ARRAY and c.dtype == result.dtype and c.dtype.isnative and c.flags.aligned
+    return able and (out is None or c is out or not _overlap(c, out))
+
+
 def _is_simple(
     a: Any, b: Any, out: np.ndarray | None, types: tuple[DType, DType], result: Any
 ) -> bool:
@@ -189,7 +203,6 @@ def _is_simple(
         and b.dtype == operand.right.numpy
         and result.dtype == written.numpy
         and 0 not in (*a.shape, *result.shape)
-        and result.ndim > 0
         and (out is None or out.shape == result.shape)
         and all(x.dtype.isnative and x.flags.aligned for x in (a, b, result))
         and (out is None or not (_overlap(out, a) or _overlap(out, b)))
@@ -205,7 +218,9 @@ def remember(
     options: Options,
     result: Any,
     way: Plan | str | None,
+    is_folded: bool = False,
     c: Any = None,
+    factors: tuple[Any, Any] = (1, 0),
 ) -> None:
     """Keep how a successful call ``a @ b`` was multiplied, for `recall`, if it is simple enough.
 
@@ -214,21 +229,30 @@ def remember(
     `result`: `out`, or the new result.
     `way`: the plan that was run, for a batch in one call; "np.matmul" if that multiplied vectors or
     a batch as they stand. Calls multiplied in any other way are not kept.
+    `is_folded`: it multiplied all rows of a batch as one matrix.
+    `factors`: alpha and beta, in the type of the arithmetic.
     """
     if not (isinstance(way, Plan) or way == "np.matmul") or options.check == "verify":
         return
     if isinstance(way, Plan) and way.problem.device is not None:
         _remember_on_device(a, b, out, arguments, result, way, c)
         return
-    if c is not None or not _is_simple(a, b, out, types, result):
+    run: Callable[..., Any]
+    if type(b) is PackedOperand and isinstance(way, Plan) and c is None:
+        run = partial(_run_plan, way, *factors)
+        _remember_packed(a, b, out, arguments, types, result, run)
         return
-    run: Callable[..., Any] = quiet_matmul
+    is_added = (c is None) == (factors[1] == 0) and (c is None or _is_plain_sum(c, out, result))
+    if not (is_added and _is_simple(a, b, out, types, result)):
+        return
+    run = quiet_matmul if result.ndim or out is not None else _inner
     if isinstance(way, Plan):
         if min(a.ndim, b.ndim) < 2 or (way.problem.symmetric and not _are_twins(a, b)):
             return
-        if result.ndim == 2:
-            direct = getattr(way.backend, "direct_product", lambda _: None)
-            run = direct(way) or partial(_run_plan, way)
+        if result.ndim == 2 or is_folded:
+            direct: Any = getattr(way.backend, "direct_product", lambda _: None)
+            found = direct(way) if factors == (1, 0) else None
+            run = found or partial(_run_plan, way, *factors)
         else:
             direct = getattr(way.backend, "direct_batch", lambda *_: None)
             of_batch = direct(way, a, b, result)
@@ -237,11 +261,26 @@ def remember(
             run = of_batch
     elif exceeds(threads_of(options)):
         return
-    keep(_calls, _key(a, b, out, arguments), run, (result.shape, result.dtype))
+    if is_folded:
+        run = partial(_run_folded, run)
+    key = _key(a, b, out, arguments)
+    if c is not None:
+        key = (*key, *_facts_of_added(c, out))
+    keep(_calls, key, run, (result.shape, result.dtype))
 
 
-def _run_plan(plan: Plan, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> np.ndarray:
-    plan.execute(a, b, None, out)
+def _run_plan(plan: Plan, alpha: Any, beta: Any, a: Any, b: Any, out: Any, c: Any = None) -> Any:
+    plan.execute(a, b, c, out, alpha=alpha, beta=beta)
+    return out
+
+
+def _inner(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Any:
+    return quiet_matmul(a, b, out)[()]
+
+
+def _run_folded(run: Callable[..., Any], a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Any:
+    """Multiply all rows of a batch at once, which are views for strides that are in the key."""
+    run(a.reshape(-1, a.shape[-1]), b, out.reshape(-1, out.shape[-1]))
     return out
 
 
@@ -256,6 +295,11 @@ def _recall_others(a: Any, b: Any, out: Any, arguments: tuple, c: Any) -> Any:
             return call.run(addresses, out, b.payload if type(b) is PackedOperand else None)
     if c is not None:
         return None
+    if type(b) is PackedOperand and type(a) is _ARRAY and (out is None or type(out) is _ARRAY):
+        call = look_up(b.calls, _packed_key(a, out, arguments))
+        if call is None or not _is_apart(out, a, b):
+            return None
+        return call.run(a, b, np.empty(*call.result) if out is None else out)  # type: ignore[misc]
     adapter, x, y, target = viewed({"a": a, "b": b, "out": out})
     if adapter is NUMPY or not _ARRAY is type(x) is type(y):
         return None
@@ -263,6 +307,35 @@ def _recall_others(a: Any, b: Any, out: Any, arguments: tuple, c: Any) -> Any:
     if result is None:
         return None
     return adapter.wrap(result) if out is None else out
+
+
+def _packed_key(a: np.ndarray, out: np.ndarray | None, arguments: tuple) -> tuple:
+    """Return what is equal in calls with the same plan by one packed operand."""
+    known = (*arguments, *(type(x) for _, x in arguments))
+    facts = a.shape, a.strides, a.flags.num, a.dtype, known
+    return facts if out is None else (*facts, out.shape, out.strides, out.flags.num, out.dtype)
+
+
+def _is_apart(out: np.ndarray | None, a: np.ndarray, b: PackedOperand) -> bool:
+    """Whether `out` overlaps neither a nor B, which a product that is redone reads."""
+    apart = out is None or not _overlap(out, a)
+    return apart and (out is None or b.source is None or not _overlap(out, b.source))
+
+
+def _remember_packed(
+    a: Any,
+    b: PackedOperand,
+    out: np.ndarray | None,
+    arguments: tuple,
+    types: tuple[DType, DType],
+    result: Any,
+    run: Callable[..., Any],
+) -> None:
+    if not (type(a) is _ARRAY is type(result) and _is_apart(out, a, b)):
+        return
+    as_is = a.dtype == types[0].left.numpy and result.dtype == types[1].numpy
+    if as_is and all(x.dtype.isnative and x.flags.aligned for x in (a, result)):
+        keep(b.calls, _packed_key(a, out, arguments), run, (result.shape, result.dtype))
 
 
 def _remember_on_device(

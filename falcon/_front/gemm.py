@@ -23,6 +23,9 @@ from .execute import Product, multiply
 from .planner import requested
 from .validate import number, scalar
 
+# Types of alpha and beta of calls that are recalled.
+_SCALARS = int, float
+
 
 @overload
 def gemm(a: np.ndarray, b: np.ndarray | PackedOperand, c: np.ndarray | None = None, *,
@@ -114,11 +117,14 @@ def gemm(
     packed = b if isinstance(b, PackedOperand) else None
     if packed is not None and not packed.is_packed:
         b, arguments = packed.source, (*arguments, ("packed", (packed.kept, packed.dtype)))
-    plain_call = type(alpha) is type(beta) is float and alpha == 1.0
-    if c is None:
-        plain_call = plain_call and beta == 0.0
-    else:  # on a GPU
-        plain_call = plain_call and beta == 1.0 and type(a) is not np.ndarray
+    plain_call = type(alpha) in _SCALARS and type(beta) in _SCALARS
+    if plain_call and (alpha, beta) == (1, 0):
+        plain_call = c is None
+    elif plain_call and type(a) is np.ndarray:
+        arguments = (*arguments, ("alpha", alpha), ("beta", beta))
+        plain_call = (beta == 0) == (c is None)
+    elif plain_call:  # on a GPU
+        plain_call = (alpha, beta) == (1, 1)
     if plain_call and (known := recall(a, b, out, arguments, c)) is not None:
         return known
     number("beta", beta)
@@ -176,7 +182,7 @@ def gemm(
         by_panels = packed if packed is not None and packed.is_packed else None
         plan = multiply(Product(adapter, *operands, *types, chosen, alpha, beta, by_panels))
     if plain_call:
-        remember(a, b, target, arguments, types, chosen, made, plan, c)
+        remember(a, b, target, arguments, types, chosen, made, plan, c=c, factors=(alpha, beta))
     return adapter.wrap(made) if out is None else out
 
 

@@ -10,17 +10,23 @@ import numpy as np
 from falcon._backends import host_engine
 from falcon._core.dtypes import DType, of
 from falcon._core.keywords import CallOptions, takes_options
-from falcon._core.options import KEYWORDS, Options
+from falcon._core.options import KEYWORDS, Options, are_default
 from falcon._core.symmetric import copy_triangle
 
 from .adapters import Adapter, enter
 from .arithmetic import check_out, common_type, scalar_type
-from .batches import by_plan, first_of
+from .batches import by_plan, first_of, in_one_call
 from .execute import Product, multiply, without
+from .matmul import matmul
 from .planner import plan_for, requested
 from .validate import number, real_scalar, scalar
 
 Part = Literal["full", "lower", "upper"]
+# Complex matrices of so few rows, or so few products M^2 K, are multiplied as any others: then half
+# of the operations is less than the passes over C between real products (Zen 4, 2 threads: equal
+# at K = 60 to 100 for M = 1000, and at M = K = 180 to 300).
+_FEW_ROWS, _FEW_PRODUCTS = 64, 8e6
+_STRIP = 128  # rows that are mirrored at a time
 
 
 @overload
@@ -89,7 +95,8 @@ def gram(
     norm(x_j)``, where x_i are columns of `x` (rows, if `transpose`).
 
     ``falcon.matmul(x.T, x)`` and ``falcon.gemm(x.T, x)`` detect the shared memory and do the same.
-    Complex matrices need two real Gram matrices and one real product, half of a complex product.
+    Complex matrices need two real Gram matrices and one real product, half of a complex product;
+    small ones are multiplied as any others, and mirrored.
 
     See also docs/gram.md.
 
@@ -102,6 +109,10 @@ def gram(
     """
     if symmetric not in get_args(Part):
         raise ValueError(f"symmetric is {symmetric!r}; expected one of {', '.join(get_args(Part))}")
+    plain_call = c is None and type(alpha) is type(beta) is float and (alpha, beta) == (1, 0)
+    plain_call = plain_call and symmetric == "full" and not options and are_default()
+    if plain_call and _is_real(x) and (out is None or type(out) is np.ndarray):
+        return matmul(x, x.T, out) if transpose else matmul(x.T, x, out)  # recalls its calls
     number("beta", beta)
     if beta != 0 and c is None:
         raise ValueError(f"beta is {beta!r} but c is missing")
@@ -144,10 +155,17 @@ def gram(
             if written.overlaps(read) and not written.is_same(read):
                 chosen, added = without(chosen, shape, dtype), _copy(adapter, added, dtype)
         products = _Products(adapter, dtype, chosen, alpha, beta, symmetric, transpose, hermitian)
-        if len(shape) == 2 or added is not None or not products.batch(array, result):
+        if products.is_small(array):
+            products.multiply(array, added, result)
+        elif len(shape) == 2 or added is not None or not products.batch(array, result):
             for at in np.ndindex(*shape[:-2]):
                 products.multiply(array[at], None if added is None else added[at], result[at])
     return adapter.wrap(result) if out is None else out
+
+
+def _is_real(x: Any) -> bool:
+    """Whether it is a real matrix of NumPy's, which `matmul` by its transpose multiplies alike."""
+    return type(x) is np.ndarray and x.ndim == 2 and x.dtype.kind in "fiu"
 
 
 def _copy(adapter: Adapter, x: Any, dtype: DType) -> Any:
@@ -213,10 +231,8 @@ class _Products:
         return plan.backend.execute_batch(plan, a, b, out, alpha=self.alpha)
 
     def _complex(self, x: np.ndarray, c: np.ndarray | None, out: np.ndarray) -> None:
-        """Compute P'P + Q'Q and P'Q - Q'P for x = P + iQ; unconjugated: P'P - Q'Q, P'Q + Q'P."""
         x = x if x.dtype == self.dtype.numpy else x.astype(self.dtype.numpy)
-        kind, options = of(x.real.dtype), self.options
-        options = without(options, out.shape, kind)  # for P'Q
+        options = without(self.options, out.shape, of(x.real.dtype))  # for P'Q
         written, *read = (self.adapter.matrix(y) for y in (out, x, c) if y is not None)
         overlaps = any(written.overlaps(y) for y in read)
         if self.symmetric == "full" and written.holds(self.dtype) and not overlaps:
@@ -224,20 +240,11 @@ class _Products:
         else:
             options = without(options, out.shape, self.dtype)
             full = np.empty(out.shape, self.dtype.numpy)
-        real = replace(self, dtype=kind, options=options, alpha=1, beta=0, symmetric="full")
-        real.multiply(x.real, None, full.real)
-        sign = 1 if self.hermitian else -1
-        replace(real, alpha=sign, beta=1).multiply(x.imag, full.real, full.real)
-        a, b = (x.real, x.imag.T) if self.transpose else (x.real.T, x.imag)
-        mixed = self.adapter.empty(out.shape, real.dtype)
-        multiply(Product(self.adapter, a, b, None, mixed, kind, kind, options))
+        if self.is_small(x):
+            self._by_complex(x, full)
+        else:
+            self._by_real(x, full, options)
         with np.errstate(all="ignore"):
-            if not self.hermitian:
-                np.add(mixed, mixed.T, out=full.imag)
-            elif self.transpose:
-                np.subtract(mixed.T, mixed, out=full.imag)
-            else:
-                np.subtract(mixed, mixed.T, out=full.imag)
             if self.alpha != 1:
                 np.multiply(full, self.alpha, out=full)
             if c is not None:
@@ -246,3 +253,50 @@ class _Products:
             copy_triangle(full, out, self.symmetric)
         elif full is not out:
             self.adapter.copy(full, out)
+
+    def is_small(self, x: np.ndarray) -> bool:
+        """Whether complex matrices are so small that one complex product is the faster way."""
+        options, (K, M) = self.options, x.shape[-2:][:: -1 if self.transpose else 1]
+        if not self.dtype.is_complex or self.alpha == 0 or 0 in x.shape:
+            return False
+        able = options.scheme in ("auto", "classical") and options.check != "verify"
+        able = able and options.workspace_limit is options.modulus is None
+        return able and (K <= _FEW_ROWS or M * M * K <= _FEW_PRODUCTS)
+
+    def _by_complex(self, x: np.ndarray, out: np.ndarray) -> None:
+        """Multiply as any other matrices, and copy one triangle to the other."""
+        across = x.swapaxes(-1, -2)
+        turned = across.conj() if self.hermitian else across
+        a, b = (x, turned) if self.transpose else (turned, x)
+        about = self.dtype, self.dtype, self.options
+        if out.ndim == 2 or not in_one_call(Product(self.adapter, a, b, None, out, *about)):
+            for at in np.ndindex(*out.shape[:-2]):
+                multiply(Product(self.adapter, a[at], b[at], None, out[at], *about))
+        across, size = out.swapaxes(-1, -2), out.shape[-1]
+        with np.errstate(all="ignore"):
+            for start in range(0, size, _STRIP):
+                strip = ..., slice(start, start + _STRIP), slice(start, size)
+                below = across[strip].conj() if self.hermitian else across[strip]
+                np.copyto(out[strip], below, where=np.tri(*below.shape[-2:]) == 0)
+            if self.hermitian:
+                diagonal = out.imag.diagonal(axis1=-2, axis2=-1)
+                diagonal.flags.writeable = True
+                diagonal -= diagonal  # NaN and Inf leave NaN
+
+    def _by_real(self, x: np.ndarray, full: np.ndarray, options: Options) -> None:
+        """Compute P'P + Q'Q and P'Q - Q'P for x = P + iQ; unconjugated: P'P - Q'Q, P'Q + Q'P."""
+        kind = of(x.real.dtype)
+        real = replace(self, dtype=kind, options=options, alpha=1, beta=0, symmetric="full")
+        real.multiply(x.real, None, full.real)
+        sign = 1 if self.hermitian else -1
+        replace(real, alpha=sign, beta=1).multiply(x.imag, full.real, full.real)
+        a, b = (x.real, x.imag.T) if self.transpose else (x.real.T, x.imag)
+        mixed = self.adapter.empty(full.shape, kind)
+        multiply(Product(self.adapter, a, b, None, mixed, kind, kind, options))
+        with np.errstate(all="ignore"):
+            if not self.hermitian:
+                np.add(mixed, mixed.T, out=full.imag)
+            elif self.transpose:
+                np.subtract(mixed.T, mixed, out=full.imag)
+            else:
+                np.subtract(mixed, mixed.T, out=full.imag)

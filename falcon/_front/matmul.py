@@ -100,8 +100,9 @@ def matmul(
             written = result_type(adapter, {"a": left, "b": right}, dtype, target, chosen.modulus)
             types = operand_type(adapter, [left, right], written, chosen), written
             like = (left, right) if dtype is None else ()
-            result, way = _multiplied(adapter, left, right, target, types, like, chosen)
-            remember(a, b, target, arguments, types, chosen, result, way)
+            found = _multiplied(adapter, left, right, target, types, like, chosen)
+            remember(a, b, target, arguments, types, chosen, *found)
+            result = found[0]
         if len(result.shape) == 0:
             result = adapter.scalar(result)
     return adapter.wrap(result) if out is None else out
@@ -133,11 +134,12 @@ def _multiplied(
     types: tuple[DType, DType],
     like: tuple[Any, ...],
     options: Options,
-) -> tuple[Any, Plan | str | None]:
+) -> tuple[Any, Plan | str | None, bool]:
     """Multiply arrays of at least one axis; return `out` with all axes, or the new result.
 
     Also the plan of two matrices, or what multiplied vectors or a batch in one call (see
-    `in_one_call`). `types` are those of `Product`, `like` the arrays for `Adapter.empty`.
+    `in_one_call`), and whether all rows of a batch were one matrix.
+    `types` are those of `Product`, `like` the arrays for `Adapter.empty`.
     """
     dtype = types[1]
     if out is not None:
@@ -157,8 +159,8 @@ def _multiplied(
     if len(a_shape) > 2 and len(b_shape) == 2 == len(kept):  # all rows in one product
         rows, target = folded(a), folded(result)
         if rows is not None and target is not None:
-            _multiplied(adapter, rows, b, target, types, like, options)
-            return result, None
+            _, way, _ = _multiplied(adapter, rows, b, target, types, like, options)
+            return result, way, True
     dropped = tuple(axis for axis, x in ((-2, a_shape), (-1, b_shape)) if len(x) == 1)
     target = _expanded(result, dropped)
     left = _expanded(a, (-2,)) if -2 in dropped else a
@@ -173,7 +175,7 @@ def _multiplied(
         options = without(options, target.shape, dtype)
         target = adapter.empty(tuple(target.shape), dtype)
     matrices = len(a_shape) == len(b_shape) == 2 and batch == ()
-    way: Plan | str | None = None
+    way = None
     if not matrices or (min(kept) == 1 and types[0].has_blas):  # else a plan, for all calls alike
         way = in_one_call(Product(adapter, left, right, None, target, *types, options))
     if not way:
@@ -185,7 +187,7 @@ def _multiplied(
     if separate:
         adapter.copy(target.reshape(shape), result)
         way = None
-    return result, way
+    return result, way, False
 
 
 def _expanded(x: Any, axes: tuple[int, ...]) -> Any:
@@ -212,6 +214,8 @@ def _by_packed(
     if target is not None:
         check_out(adapter, target, shape, of(b.dtype))
     rows = int(np.prod(array.shape[:-1]))
+    if len(shape) == 2:
+        return gemm(array, b, out=target, dtype=dtype, **options)
     with adapter.current():
         product: Any = gemm(array.reshape(rows, b.shape[0]), b, dtype=dtype, **options)
         product = product.reshape(shape)

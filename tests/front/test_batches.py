@@ -130,6 +130,20 @@ def test_numpy_multiplies_others(batches, options):
     assert not batches
 
 
+@pytest.mark.parametrize("dtype", ["i1", "u2", "i4", "i8"])
+@pytest.mark.parametrize("shapes", [((1, 4), (4, 1)), ((9, 8), (8,)), ((1, 8), (8, 9)),
+                                    ((3, 3), (3, 3))])  # fmt: skip
+def test_tiny_integer_products_stay_in_numpys_loops(batches, dtype, shapes):
+    random = np.random.default_rng(0)
+    a, b = (random.integers(0, 200, (5000, *x)).astype(dtype) for x in shapes)
+    b = b if b.ndim > 2 else b[0]
+    np.testing.assert_array_equal(falcon.matmul(a, b), np.matmul(a, b))
+    in_place = a.itemsize > 2 and shapes[0] == (3, 3)
+    assert len(batches) == in_place
+    np.testing.assert_array_equal(falcon.matmul(a, b, backend="cpu"), np.matmul(a, b))
+    assert len(batches) == 1 + in_place
+
+
 def test_the_engine_by_name_takes_all(batches):
     a, b = operands("f8")
     for options in ({"backend": "cpu"}, {"reproducible": True}):

@@ -161,6 +161,75 @@ def test_other_arguments_are_planned_again(recalled, options):
     np.testing.assert_array_equal(result, expected)
 
 
+@pytest.mark.parametrize("dtype", ["f4", "i2", "c16"])
+@pytest.mark.parametrize("into", ["new", "out", "c", "overlapping"])
+def test_alpha_and_beta_are_recalled(recalled, dtype, into):
+    a, b = operands(dtype=dtype)
+    room = np.zeros((71, 50), dtype)
+    c = room[:70]
+    out = {"new": None, "out": np.empty_like(c), "c": c, "overlapping": room[1:]}[into]
+    for i, (alpha, beta) in enumerate([(2.0, 1), (2.0, 1), (2.0, 1), (3.0, 1), (2.0, 2), (2.0, 0)]):
+        given = {"c": c} if beta else {}
+        c[...] = np.arange(50) - i
+        expected = (alpha * (a + i) @ b + beta * c).astype(dtype)
+        result, was = recalled(
+            falcon.gemm, (a + i).astype(dtype), b, alpha=alpha, beta=beta, out=out, **given
+        )
+        assert was == (i in (1, 2) and into != "overlapping")
+        assert into == "new" or result is out
+        np.testing.assert_array_equal(result, expected)
+    for other in (c[::-1], c.tolist(), c.astype(np.dtype(dtype).newbyteorder()), c.astype("c16")):
+        result, was = recalled(falcon.gemm, a, b, other, alpha=2.0, beta=1)
+        assert not was
+        np.testing.assert_array_equal(result, 2 * (a @ b) + np.asarray(other))
+    with pytest.raises(ValueError, match="c has shape"):
+        falcon.gemm(a, b, c[:3], alpha=2.0, beta=1, out=out)
+    with pytest.raises(TypeError, match="beta"):
+        falcon.gemm(a, b, c, alpha=2.0, beta="1", out=out)
+    with pytest.raises(ValueError, match="c is missing"):
+        falcon.gemm(a, b, alpha=2.0, beta=1, out=out)
+
+
+@pytest.mark.parametrize("how", [{}, {"scheme": "strassen"}, {"scheme": "classical"}])
+@pytest.mark.parametrize("function", [falcon.gemm, falcon.matmul])
+@pytest.mark.parametrize("dtype", ["f4", "c16"])
+def test_calls_by_a_packed_operand_are_recalled(monkeypatch, function, how, dtype):
+    a, b = operands(dtype=dtype)
+    packed = falcon.pack(b, **how)
+    if not packed.is_packed:
+        pytest.skip("panels gain nothing")
+    planned, found = [], execute.plan_packed
+    monkeypatch.setattr(execute, "plan_packed", lambda *x: planned.append(x) or found(*x))
+    out = np.empty((70, 50), dtype)
+    for x, into in ((a, None), (a, out), (a[::-1], out), (np.asfortranarray(a), None)):
+        for i in range(2):
+            before = len(planned)
+            result = function(x + i, packed, out=into)
+            assert (result is into) == (into is not None)
+            np.testing.assert_array_equal(result, (x + i) @ b)
+            assert i == 0 or len(planned) == before or x.base is not None
+    before = len(planned)
+    function(a, packed, threads=1)
+    with falcon.config(max_growth=3.0):
+        function(a, packed)
+    assert len(planned) == before + 2
+    a[3, 4] = np.nan
+    np.testing.assert_array_equal(function(a, packed), a @ b)
+    np.testing.assert_array_equal(function(a, packed.pack_again(b + 1)), a @ (b + 1))
+    for wrong in (a[:, 1:], a.astype("O")):
+        with pytest.raises((ValueError, TypeError)):
+            function(wrong, packed)
+
+
+def test_an_out_in_memory_of_a_packed_b_is_planned():
+    b = np.arange(4900.0).reshape(70, 70)
+    packed, x = falcon.pack(b, scheme="strassen"), np.eye(70)
+    x[3, 3] = np.nan
+    expected = x @ b
+    falcon.gemm(np.eye(70), packed, out=b.copy())
+    np.testing.assert_array_equal(falcon.gemm(x, packed, out=b), expected)
+
+
 def test_settings_and_what_plans_depend_on(recalled):
     a, b = operands()
     out = np.empty((70, 50))
@@ -194,8 +263,24 @@ def test_few_are_kept(monkeypatch):
         assert len(calls._calls) <= 3
 
 
+def test_plain_gram_and_vectors_are_recalled():
+    x, v = np.arange(12.0).reshape(4, 3), np.arange(9.0)
+    for call, wanted in ((lambda: falcon.gram(x), x.T @ x), (lambda: falcon.dot(v, v), v @ v),
+                         (lambda: falcon.gram(x, transpose=True), x @ x.T)):  # fmt: skip
+        call()
+        with pytest.MonkeyPatch.context() as patch:
+            for module in ("matmul", "gram"):
+                patch.setattr(f"falcon._front.{module}.requested", lambda *_: 1 / 0)
+            found = call()
+        assert type(found) is type(wanted) and np.array_equal(found, wanted)
+    out = np.zeros(())
+    for _ in range(2):
+        assert falcon.matmul(v, v, out) is out and out == v @ v
+
+
 BATCHES = [((6, 3, 4), (6, 4, 5)), ((2, 3, 5, 4), (3, 4, 2)), ((5, 4), (3, 4, 2)), ((7, 4), (4,)),
-           ((3, 20, 18), (3, 18, 20))]  # fmt: skip
+           ((3, 20, 18), (3, 18, 20)), ((2, 30, 18), (18, 20)), ((2, 3, 1, 4), (4, 5)),
+           ((5, 200, 300), (300, 200))]  # fmt: skip
 
 
 @pytest.mark.parametrize("shapes", BATCHES, ids=str)

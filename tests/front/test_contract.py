@@ -141,6 +141,25 @@ def test_lists_of_labels():
         assert_agree(falcon.einsum, np.einsum, *arguments)
 
 
+def test_empty_operands_stay_out_of_numpys_einsum(monkeypatch):
+    """It writes beyond the memory of empty results (NumPy 2.4, valgrind: "a,b->ab")."""
+    cases = [("ab,c", (9, 0), (9,)), ("eac,f,acf->a", (0, 1, 2), (0,), (1, 2, 0)),
+             ("ab->b", (0, 3)), ("ab->", (0, 3)), ("ab->ba", (3, 0)),
+             ("aab->b", (2, 2, 0))]  # fmt: skip
+    sums = [(text, [whole(x, dtype) for x in shapes])
+            for text, *shapes in cases for dtype in (*DTYPES, "float16", object)]  # fmt: skip
+    expected = [np.asarray(np.einsum(text, *arrays)) for text, arrays in sums]
+    outer = np.tensordot(whole((5, 3)), whole((0,)), 0)
+
+    def refuse(text, *arrays, **_):
+        raise AssertionError(text)
+
+    monkeypatch.setattr(np, "einsum", refuse)
+    for (text, arrays), wanted in zip(sums, expected, strict=True):
+        assert_same(np.asarray(falcon.einsum(text, *arrays)), wanted)
+    assert_same(falcon.tensordot(whole((5, 3)), whole((0,)), 0), outer)
+
+
 @pytest.mark.parametrize("optimize", [True, "greedy", "optimal", ["einsum_path", (1, 2), (0, 1)],
                                       ["einsum_path", (0, 1, 2)], ("greedy", 10**6)])  # fmt: skip
 def test_paths(optimize):

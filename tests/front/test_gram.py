@@ -176,20 +176,33 @@ def test_nonfinite_values_spread_no_further_than_classically():
     assert np.isfinite(np.delete(np.delete(got, 70, 0), 70, 1)).all()
 
 
-def test_hermitian_results_are_exactly_so():
-    rng = np.random.default_rng(6)
-    x = rng.standard_normal((60, 50)) + 1j * rng.standard_normal((60, 50))
+# By one complex product; by real ones.
+@pytest.mark.parametrize("size", [(60, 50), (300, 310), (2, 40, 30)])
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+def test_hermitian_results_are_exactly_so(size, dtype):
+    x = whole_numbers(size, dtype, largest=99) / 16
+    x.flat[0] = 1 / 3 + 1j / 7
+    across = x.swapaxes(-1, -2)
+    tolerance = {"rtol": 0, "atol": 1e3 * np.finfo(dtype).eps * size[-2]}
     for transpose in (False, True):
         got = falcon.gram(x, transpose=transpose)
-        np.testing.assert_array_equal(got, got.conj().T)
-        right = x @ x.conj().T if transpose else x.conj().T @ x
-        np.testing.assert_allclose(got, right, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(falcon.gram(x, conjugate=False), x.T @ x, rtol=0, atol=1e-12)
+        np.testing.assert_array_equal(got, got.conj().swapaxes(-1, -2))
+        right = x @ across.conj() if transpose else across.conj() @ x
+        np.testing.assert_allclose(got, right, **tolerance)
+    np.testing.assert_allclose(falcon.gram(x, conjugate=False), across @ x, **tolerance)
     with pytest.raises(TypeError, match="alpha"):
         falcon.gram(x, alpha=1j)
-    np.testing.assert_allclose(
-        falcon.gram(x, conjugate=False, alpha=1j), 1j * (x.T @ x), rtol=0, atol=1e-12
-    )
+    got = falcon.gram(x, conjugate=False, alpha=1j)
+    np.testing.assert_allclose(got, 1j * (across @ x), **tolerance)
+
+
+@pytest.mark.parametrize("size", [(60, 50), (300, 310)])
+def test_nonfinite_complex_values_reach_the_diagonal_alike(size):
+    x = whole_numbers(size, "c16")
+    x[3, 7] = np.nan
+    got = falcon.gram(x)
+    assert np.isnan(got[7].imag).all() and np.isnan(got[:, 7].real).all()
+    assert np.isfinite(np.delete(np.delete(got, 7, 0), 7, 1)).all()
 
 
 def test_plans_of_symmetric_products():
@@ -316,15 +329,16 @@ def test_copies_for_numpys_blas_stay_symmetric(limit):
     np.testing.assert_allclose(got, x.T.astype("f8") @ x, rtol=0, atol=1e-3)
 
 
-@pytest.mark.parametrize("dtype", ["i4", "f2", "f4", "f8"])
+@pytest.mark.parametrize("dtype", ["i4", "f2", "f4", "f8", "c8", "c16"])
 @pytest.mark.parametrize("size", [(3, 4), (20, 18), (130, 120)])
 @pytest.mark.parametrize("part", ["full", "lower", "upper"])
 def test_a_batch_is_not_a_loop_in_python(monkeypatch, dtype, size, part):
     monkeypatch.setattr("falcon._front.execute._run", lambda _: 1 / 0)
-    x = np.random.default_rng(0).integers(-3, 4, (5, *size)).astype(dtype)
+    x = whole_numbers((5, *size), dtype, largest=3)
+    y = x.swapaxes(1, 2).conj()
     wanted = {"full": np.asarray, "lower": np.tril, "upper": np.triu}[part]
     for alpha in (1, 2):
         found = falcon.gram(x, symmetric=part, alpha=alpha)
-        np.testing.assert_array_equal(found, wanted(alpha * np.matmul(x.swapaxes(1, 2), x)))
+        np.testing.assert_array_equal(found, wanted(alpha * np.matmul(y, x)))
     found = falcon.gram(x, symmetric=part, transpose=True)
-    np.testing.assert_array_equal(found, wanted(np.matmul(x, x.swapaxes(1, 2))))
+    np.testing.assert_array_equal(found, wanted(np.matmul(x, y)))

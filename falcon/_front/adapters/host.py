@@ -83,7 +83,15 @@ class Numpy:
         return np.broadcast_to(x, shape)
 
     def einsum(self, text: str, arrays: Sequence[Any], dtype: Any) -> Any:
-        """Call np.einsum, in float32 for types of other packages, which it does not know."""
+        """Call np.einsum, in float32 for types of other packages, which it does not know.
+
+        Not for empty operands: np.einsum may write beyond the memory of an empty result.
+        """
+        if any(x.size == 0 for x in arrays):
+            inputs, _, output = text.replace(",", "").partition("->")
+            sizes = dict(zip(inputs, (n for x in arrays for n in x.shape), strict=True))
+            kind = dtype or np.result_type(*(x.dtype for x in arrays))
+            return np.zeros([sizes[label] for label in output], kind)
         rows = [find(x.dtype) for x in arrays]
         if any(row is not None and row.module != "numpy" for row in rows):
             result = np.einsum(text, *arrays, dtype=np.float32, casting="unsafe")
