@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -14,13 +16,14 @@ from torch.nn import functional
 import falcon
 from falcon._backends import device_backend
 from falcon._core.options import LINEAR, validated
+from falcon._core.progress import Progress
 from falcon._core.timing import interleave
 from falcon._front.planner import predicted
 
 from . import ops
 from .forward import compare
 from .layers import FalconLinear, attach, detach
-from .operands import DTYPES
+from .operands import DTYPES, is_foreign
 from .packed import How, Panels, state_of
 from .report import Report
 from .stock import is_library, uses_tf32
@@ -31,7 +34,9 @@ from .times import side
 _MOST_GROWTH, _MOST_GROWTH_16 = 4.0, 2.0
 # How much faster than torch's product falcon's must be, and than falcon's own without panels.
 _LEAST_GAIN = 1.02
-_ROUNDS = 3
+# Rounds of timings, and the seconds within which further ones begin: calls of large layers are long
+# enough for one.
+_ROUNDS, _SECONDS = 3, 3.0
 
 
 @dataclass(frozen=True)
@@ -125,6 +130,7 @@ def convert_(
     *,
     filter_fn: Callable[[nn.Module, str], bool] | None = None,
     example: Any = None,
+    progress: bool = True,
 ) -> Report:
     """Let a model's linear layers run on falcon, in place, where that is faster.
 
@@ -139,6 +145,9 @@ def convert_(
     example : Tensor, tuple or mapping, optional
         An input of the model, or all of its arguments, or keywords. The model, in eval mode, runs
         on it with torch's layers and with falcon's, in turns, and the report ends with the gain.
+    progress : bool
+        Say on standard error what is being done while it takes long: in a line of a terminal, which
+        is gone in the end; elsewhere by a line after 5 s, and every 10 s.
 
     Returns
     -------
@@ -153,8 +162,9 @@ def convert_(
     Notes
     -----
     Layers that were converted before are converted anew. Panels are made now; a changed weight is
-    noticed by its memory, dtype and version counter, which assignments to ``weight.data``'s
-    elements bypass: convert the model again after these.
+    noticed by its memory, dtype and version counter, and by steps of optimizers. Writing to it
+    through ``weight.data``, NumPy or DLPack bypasses these: convert the model again then. If
+    converting fails, or is interrupted, the model has torch's layers.
 
     Examples
     --------
@@ -174,31 +184,44 @@ def convert_(
     layers = {name: x for name, x in model.named_modules() if isinstance(x, nn.Linear)}
     if filter_fn is not None:
         layers = {name: x for name, x in layers.items() if filter_fn(x, name)}
+    told = Progress("", len(layers), "layers")
+    with told if progress and sys.stderr is not None else nullcontext():
+        try:
+            rows = _rows(layers, config, told)
+            if example is None:
+                return Report(rows)
+            told.say("timing the forward pass of the example")
+            return Report(rows, compare(model, layers, example))
+        except BaseException:
+            revert_(model)
+            raise
+
+
+def _rows(
+    layers: Mapping[str, nn.Linear], config: LinearConfig, told: Progress
+) -> list[dict[str, Any]]:
+    """Convert layers; return the rows of the report."""
     known: dict[tuple, _Choice] = {}
     chosen: dict[str, _Choice] = {}
     for name, layer in layers.items():
-        reason = _why_not(layer, config)
-        key = tuple(layer.weight.shape), layer.weight.dtype, layer.bias is None
-        if reason:
+        if reason := _why_not(layer, config):
             chosen[name] = _Choice(None, reason)
-        elif key in known:
-            chosen[name] = known[key]
-        else:
-            chosen[name] = known[key] = _chosen(layer, config)
+            continue
+        w = layer.weight
+        key = w.shape, w.stride(), w.dtype, w.device, layer.bias is None
+        if key not in known:
+            told.say(f"{name}: choosing for {w.shape[0]} x {w.shape[1]}")
+            known[key] = _chosen(layer, config)
+        chosen[name] = known[key]
     rows: dict[str, dict[str, Any]] = {}
     seen: set[tuple] = set()
     left = validated({"memory_limit": config.memory_limit})["memory_limit"]
     for name in sorted(layers, key=lambda name: -(chosen[name].gain or 0.0)):
+        told.say(f"{name}: packing")
         rows[name] = _converted(name, layers[name], chosen[name], left, seen)
         left = None if left is None else left - rows[name]["extra_bytes"]
-    report = Report([rows[name] for name in layers])
-    if example is None:
-        return report
-    try:
-        return replace(report, forward=compare(model, layers, example))
-    except BaseException:
-        revert_(model)
-        raise
+        told.step()
+    return [rows[name] for name in layers]
 
 
 def revert_(model: nn.Module) -> nn.Module:
@@ -222,10 +245,16 @@ def _why_not(layer: nn.Linear, config: LinearConfig) -> str:
     w = layer._parameters.get("weight")
     if type(layer) is not nn.Linear:
         return f"a {type(layer).__name__}, not an nn.Linear itself"
+    if "forward" in vars(layer):
+        return "its forward is one of its own"
     if w is None:
         return "its weight is no parameter"
+    if w.is_inference():
+        return "its weight was made in inference_mode, where changes cannot be noticed"
     if not (w.is_cpu or w.is_cuda):
         return f"on {w.device}"
+    if is_foreign(w):
+        return f"its weight is a {type(w).__name__} ({w.layout})"
     if w.is_cuda and (missing := device_backend().why_unavailable()):
         return f"on {w.device}: {missing}"
     if w.is_cuda and config.batch_invariant:
@@ -315,7 +344,7 @@ def _gains(layer: nn.Linear, rows: int, *calls: Callable[[Tensor], Tensor]) -> l
         functional.linear, weight=layer.weight, bias=layer.bias
     )
     sides = [side(str(i), partial(call, x), devices) for i, call in enumerate((stock, *calls))]
-    theirs, *ours = interleave(sides, _ROUNDS, most=_ROUNDS)
+    theirs, *ours = interleave(sides, _ROUNDS, most=_ROUNDS, limit=_SECONDS)
     return [record.over(theirs).median for record in ours]
 
 
@@ -326,7 +355,7 @@ def _converted(
 
     `left`: bytes that panels may take; `seen`: the states of the weights that have some.
     """
-    reason, used, w = choice.reason, 0, layer.weight
+    reason, used, w = choice.reason, 0, layer._parameters.get("weight")
     if choice.panels is not None and choice.how is not None:
         state = state_of(w, choice.how)
         used = 0 if state in seen else choice.panels.nbytes
@@ -341,8 +370,8 @@ def _converted(
             seen.add(state_of(w, choice.how))
     return {
         "name": name,
-        "shape": tuple(w.shape),
-        "dtype": str(w.dtype).removeprefix("torch."),
+        "shape": (layer.out_features, layer.in_features),
+        "dtype": str(getattr(w, "dtype", "-")).removeprefix("torch."),
         "scheme": None if choice.how is None else choice.label,
         "packed": choice.how is not None and choice.how.packs,
         "min_m": None if choice.how is None else choice.how.min_m,

@@ -88,12 +88,16 @@ def is_seen(*operands: Tensor | None) -> bool:
 
 
 def cast(x: Tensor, w: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Return operands as autocast wants them, float64 as it is."""
+    """Return operands as autocast wants them: integers and float64 as they are."""
     kind = x.device.type
-    if not torch.is_autocast_enabled(kind) or torch.float64 in (x.dtype, w.dtype):
+    if not torch.is_autocast_enabled(kind):
         return x, w, bias
     dtype = torch.get_autocast_dtype(kind)
-    return x.to(dtype), w.to(dtype), None if bias is None else bias.to(dtype)
+
+    def cast_one(y: Tensor) -> Tensor:
+        return y.to(dtype) if y.is_floating_point() and y.dtype is not torch.float64 else y
+
+    return cast_one(x), cast_one(w), None if bias is None else cast_one(bias)
 
 
 def _check_types(operands: dict[str, Tensor | None]) -> None:

@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.overrides import handle_torch_function
 
 import falcon
@@ -68,8 +69,12 @@ class Panels:
     def of(self, w: Tensor) -> falcon.PackedOperand:
         """Return the packed weight.
 
-        Raises ValueError: it is to be packed while a graph is captured, whose replays would do so.
+        Raises ValueError: changes of the weight could not be noticed, or it is to be packed while
+        a graph is captured, whose replays would do so.
         """
+        if w.is_inference():
+            self._operand = None
+            raise ValueError("the weight is of inference_mode, where changes cannot be noticed")
         state = state_of(w, self.how)
         made = _packed.get(state)
         if made is None:
@@ -92,9 +97,24 @@ def state_of(w: Tensor, how: How) -> tuple:
 
     A packed operand keeps the memory of its weight: no other one can have the same address.
     """
-    version = -1 if w.is_inference() else w._version
-    about = w.dtype, w.device, w.shape, w.stride()
-    return w.data_ptr(), version, *about, how.options, how.rows
+    address, about = w.untyped_storage().data_ptr(), (w.dtype, w.device, w.shape, w.stride())
+    return address, w.storage_offset(), w._version, *about, how.options, how.rows
+
+
+def _forget_stepped(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+    """Forget the panels of weights that an optimizer has changed: fused ones raise no counter."""
+    if not _packed:
+        return
+    params = (x for group in optimizer.param_groups for x in group["params"])
+    changed = {
+        x.untyped_storage().data_ptr() for x in params if x.grad is not None and not is_foreign(x)
+    }
+    for state in [*_packed]:
+        if state[0] in changed:
+            _packed.pop(state, None)
+
+
+register_optimizer_step_post_hook(torch.compiler.disable(_forget_stepped))
 
 
 def linear(x: Tensor, w: Tensor, bias: Tensor | None, handle: Tensor, fewest: int) -> Tensor:
