@@ -52,14 +52,15 @@ def is_symbolic(*operands: Any) -> bool:
     return has_torch_function(operands) and any(not isinstance(x, Tensor | None) for x in operands)
 
 
-def is_foreign(*operands: Tensor | None) -> bool:
+def is_foreign(*operands: Any) -> bool:
     """Whether one of them is of a kind that only torch, or its own class, multiplies.
 
     While TorchScript is traced for ONNX, which does not know falcon, all are.
     """
     for x in operands:
         if x is not None and (
-            not (x.is_cpu or x.is_cuda)
+            not isinstance(x, Tensor)  # torch's error says so
+            or not (x.is_cpu or x.is_cuda)
             or x.layout is not torch.strided
             or x.is_nested
             or is_traceable_wrapper_subclass(x)
