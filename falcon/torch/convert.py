@@ -16,6 +16,7 @@ from torch.nn import functional
 import falcon
 from falcon._backends import device_backend
 from falcon._core.options import LINEAR, validated
+from falcon._core.plan import Plan
 from falcon._core.progress import Progress
 from falcon._core.timing import interleave
 from falcon._front.planner import predicted
@@ -273,8 +274,9 @@ def _chosen(layer: nn.Linear, config: LinearConfig) -> _Choice:
     panels = Panels(how)
     try:
         packed = panels.of(w)
-    except (TypeError, MemoryError) as error:  # a package for the dtype is missing, or the scheme
-        return _Choice(None, str(error))  # does not fit it; or panels do not fit into memory
+    # A package for the dtype is missing, the scheme does not fit it, or panels into memory.
+    except (TypeError, MemoryError) as error:
+        return _Choice(None, str(error) or "no memory for panels")
     plan = falcon.plan((config.rows, w.shape[1]), packed)
     if w.is_cuda and is_library(plan):
         return _Choice(None, "cuBLAS is as fast")
@@ -285,10 +287,15 @@ def _chosen(layer: nn.Linear, config: LinearConfig) -> _Choice:
         return _predicted_on_gpu(w, config, found, predicted(plan).total)
     best, plain = (x.total for x in plan.candidates)
     if config.scheme == "auto" and not config.batch_invariant and plain < best:
-        rows = max(how.rows, how.min_m)
-        label = falcon.plan((how.rows, w.shape[1]), w.detach().mT, **dict(how.options)).label
-        return _Choice(replace(how, packs=False, min_m=rows), gain=1.0, label=label)
+        return replace(_without_panels(w, how)[1], gain=1.0)
     return replace(found, gain=plain / best)
+
+
+def _without_panels(w: Tensor, how: How) -> tuple[Plan, _Choice]:
+    """Return the plan of products by the weight as it is, and the choice of these."""
+    plan = falcon.plan((how.rows, w.shape[1]), w.detach().mT, **dict(how.options))
+    unpacked = replace(how, packs=False, min_m=max(how.rows, how.min_m))
+    return plan, _Choice(unpacked, label=plan.label)
 
 
 def _predicted_on_gpu(w: Tensor, config: LinearConfig, packed: _Choice, best: float) -> _Choice:
@@ -297,16 +304,15 @@ def _predicted_on_gpu(w: Tensor, config: LinearConfig, packed: _Choice, best: fl
     assert how is not None  # for type checkers
     if config.scheme == "auto" and uses_tf32(w.dtype):
         return _Choice(None, "torch multiplies by TF32: only times (measure=True) can compare")
-    sizes, b = (how.rows, w.shape[1]), w.detach().mT
-    stock = predicted(falcon.plan(sizes, b, scheme="classical", arithmetic="native")).total
-    by_weight, plain = falcon.plan(sizes, b, **dict(how.options)), None
-    if not is_library(by_weight):
-        unpacked = replace(how, packs=False, min_m=max(how.rows, how.min_m))
-        gain = stock / predicted(by_weight).total
-        plain = _Choice(unpacked, gain=gain, label=by_weight.label)
-        if gain > stock / best:
-            return plain
-    return replace(packed, gain=stock / best, plain=plain)
+    native = falcon.plan(
+        (how.rows, w.shape[1]), w.detach().mT, scheme="classical", arithmetic="native"
+    )
+    stock, (by_weight, plain) = predicted(native).total, _without_panels(w, how)
+    if is_library(by_weight):
+        return replace(packed, gain=stock / best)
+    gain = stock / predicted(by_weight).total
+    plain = replace(plain, gain=gain)
+    return plain if gain > stock / best else replace(packed, gain=stock / best, plain=plain)
 
 
 @torch.no_grad()
@@ -314,17 +320,15 @@ def _measured(layer: nn.Linear, packed: _Choice) -> _Choice:
     """Return the fastest of torch's product, falcon's by panels, and falcon's without them."""
     assert packed.how is not None  # for type checkers
     assert packed.panels is not None
-    w, bias, how = layer.weight, layer.bias, packed.how
-    N, K = w.shape
-    options = dict(how.options)
-    by_panels = partial(ops.multiply, b=packed.panels.of(w), width=N, bias=bias)
-    by_weight = partial(ops.multiply, b=w.mT, width=N, bias=bias, **options)
+    w, how = layer.weight, packed.how
+    multiply = partial(ops.multiply, width=len(w), bias=layer.bias)
+    by_panels = partial(multiply, b=packed.panels.of(w))
+    by_weight = partial(multiply, b=w.mT, **dict(how.options))
     gain, gain_plain = _gains(layer, how.rows, by_panels, by_weight)
-    plain_how = replace(how, packs=False, min_m=max(how.rows, how.min_m))
-    plan = falcon.plan((how.rows, K), w.detach().mT, **options)
+    plan, plain = _without_panels(w, how)
     if w.is_cuda and is_library(plan):  # torch's own product, however it was timed
         gain_plain = min(gain_plain, 1.0)
-    plain = _Choice(plain_how, gain=gain_plain, measured=True, label=plan.label)
+    plain = replace(plain, gain=gain_plain, measured=True)
     if gain_plain < _LEAST_GAIN:
         best = max(gain, gain_plain)
         plain = _Choice(None, f"gains too little: {best:.2f}", gain=best, measured=True)
@@ -365,9 +369,13 @@ def _converted(
             reason = "memory_limit leaves no room for panels"
     if choice.how is not None:
         made = attach(layer, choice.how)
-        if choice.how.packs:
-            made._panels.of(w)
-            seen.add(state_of(w, choice.how))
+        try:
+            if choice.how.packs:
+                made._panels.of(w)
+                seen.add(state_of(w, choice.how))
+        except MemoryError as error:
+            detach(made)
+            choice, used, reason = _Choice(None), 0, str(error) or "no memory for panels"
     return {
         "name": name,
         "shape": (layer.out_features, layer.in_features),

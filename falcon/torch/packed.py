@@ -109,9 +109,9 @@ def _forget_stepped(optimizer: torch.optim.Optimizer, *_: Any) -> None:
     changed = {
         x.untyped_storage().data_ptr() for x in params if x.grad is not None and not is_foreign(x)
     }
-    for state in [*_packed]:
-        if state[0] in changed:
-            _packed.pop(state, None)
+    for entry in _packed.valuerefs():  # a list: other threads may pack meanwhile
+        if entry.key[0] in changed:
+            _packed.pop(entry.key, None)
 
 
 register_optimizer_step_post_hook(torch.compiler.disable(_forget_stepped))

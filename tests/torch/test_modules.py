@@ -174,6 +174,23 @@ def test_progress(monkeypatch):
             assert ("1 of 1 layers] timing the forward pass" in stream.getvalue()) == wanted
 
 
+def test_layers_without_memory_for_panels_are_torchs(monkeypatch):
+    model, packed = nn.Sequential(layer(), layer(), layer(30)), falcon.torch.packed
+    room, make = [1], packed.make
+
+    def made(*operands, **options):
+        if not room:
+            raise MemoryError
+        room.pop()
+        return make(*operands, **options)
+
+    monkeypatch.setattr(packed, "make", made)
+    rows = convert_(model, config()).rows
+    assert [row["reason"] for row in rows] == ["", *["no memory for panels"] * 2]
+    assert [type(x) for x in model] == [falcon.torch.FalconLinear, nn.Linear, nn.Linear]
+    assert sum(row["extra_bytes"] for row in rows) == model[0]._panels.nbytes
+
+
 def test_a_model_stays_as_it_was_if_converting_it_fails(monkeypatch):
     model = nn.Sequential(layer(), layer(48, 24))
     attach = falcon.torch.convert.attach
