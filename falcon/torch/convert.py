@@ -25,7 +25,7 @@ from . import ops
 from .forward import compare
 from .layers import FalconLinear, attach, detach
 from .operands import DTYPES, is_foreign
-from .packed import How, Panels, state_of
+from .packed import How, Panels, forget, state_of
 from .report import Report
 from .stock import is_library, uses_tf32
 from .times import side
@@ -94,6 +94,9 @@ class LinearConfig:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ValueError(f"{name} is {value!r}; expected a positive integer")
+        for name in ("batch_invariant", "measure"):
+            if not isinstance(value := getattr(self, name), bool):
+                raise ValueError(f"{name} is {value!r}; expected True or False")
         if self.batch_invariant and self.scheme not in ("auto", "classical"):
             raise ValueError(
                 f"scheme is {self.scheme!r}, but batch_invariant=True needs 'classical': an LCMA "
@@ -202,6 +205,9 @@ def _rows(
     layers: Mapping[str, nn.Linear], config: LinearConfig, told: Progress
 ) -> list[dict[str, Any]]:
     """Convert layers; return the rows of the report."""
+    # Of weights that were changed unnoticed, and are tied to layers that have panels.
+    weights = (x.weight for x in layers.values() if type(x) is nn.Linear)
+    forget(w for w in weights if w is not None)
     known: dict[tuple, _Choice] = {}
     chosen: dict[str, _Choice] = {}
     for name, layer in layers.items():
@@ -348,7 +354,8 @@ def _gains(layer: nn.Linear, rows: int, *calls: Callable[[Tensor], Tensor]) -> l
         functional.linear, weight=layer.weight, bias=layer.bias
     )
     sides = [side(str(i), partial(call, x), devices) for i, call in enumerate((stock, *calls))]
-    theirs, *ours = interleave(sides, _ROUNDS, most=_ROUNDS, limit=_SECONDS)
+    with torch.autocast(layer.weight.device.type, enabled=False):
+        theirs, *ours = interleave(sides, _ROUNDS, most=_ROUNDS, limit=_SECONDS)
     return [record.over(theirs).median for record in ours]
 
 

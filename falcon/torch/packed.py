@@ -7,6 +7,7 @@ as it is now, are made again, whatever the number says.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
@@ -103,12 +104,14 @@ def state_of(w: Tensor, how: How) -> tuple:
 
 def _forget_stepped(optimizer: torch.optim.Optimizer, *_: Any) -> None:
     """Forget the panels of weights that an optimizer has changed: fused ones raise no counter."""
-    if not _packed:
-        return
-    params = (x for group in optimizer.param_groups for x in group["params"])
-    changed = {
-        x.untyped_storage().data_ptr() for x in params if x.grad is not None and not is_foreign(x)
-    }
+    if _packed:
+        params = (x for group in optimizer.param_groups for x in group["params"])
+        forget(x for x in params if x.grad is not None)
+
+
+def forget(weights: Iterable[Tensor]) -> None:
+    """Let products by these weights, or by others in their memory, make panels again."""
+    changed = {x.untyped_storage().data_ptr() for x in weights if not is_foreign(x)}
     for entry in _packed.valuerefs():  # a list: other threads may pack meanwhile
         if entry.key[0] in changed:
             _packed.pop(entry.key, None)

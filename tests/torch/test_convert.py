@@ -478,6 +478,7 @@ def test_arguments_are_checked():
     for options, message in (
         ({"min_m": 0}, "min_m is 0"),
         ({"rows": 1.5}, r"rows is 1\.5"),
+        ({"measure": "no"}, "measure is 'no'; expected True or False"),
         ({"memory_limit": "much"}, "memory_limit is 'much'"),
         ({"max_growth": 0.5}, r"max_growth is 0\.5"),
         ({"batch_invariant": True, "scheme": "strassen"}, "needs 'classical'"),

@@ -42,6 +42,32 @@ def test_a_step_of_memory_that_the_weight_shares():
         assert torch.equal(made(x), exact(x, made))
 
 
+def test_a_model_that_is_converted_again_has_panels_of_its_weights_now():
+    """Also where a layer of another model is tied to its own."""
+    made, other, x = layer(), layer(), integers(9, 48)
+    other.weight = made.weight
+    convert_(other, config())
+    convert_(made, config())
+    made.weight.data.mul_(-1)
+    convert_(made, config())
+    with torch.no_grad():
+        assert torch.equal(made(x), exact(x, made))
+        assert torch.equal(other(x), exact(x, other))
+
+
+def test_layers_are_timed_without_autocast(monkeypatch):
+    kinds, multiply = set(), falcon.torch.ops.multiply
+
+    def watched(x, **options):
+        kinds.add(torch.is_autocast_enabled("cpu"))
+        return multiply(x, **options)
+
+    monkeypatch.setattr(falcon.torch.ops, "multiply", watched)
+    with torch.autocast("cpu", torch.bfloat16):
+        convert_(layer(dtype=torch.float32), config(measure=True))
+    assert kinds == {False}
+
+
 def test_weights_of_inference_mode_have_no_panels():
     made, x = layer(), integers(9, 48)
     convert_(made, config())
