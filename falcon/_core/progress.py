@@ -26,7 +26,7 @@ class Progress:
     def __init__(self, text: str, total: float | None = None, unit: str = "steps") -> None:
         self._text, self._total, self._unit = text, total, unit
         self.count = 0.0
-        self._is_terminal = sys.stderr.isatty()
+        self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
         self._lock, self._ended = threading.Lock(), threading.Event()
         self._thread = threading.Thread(target=self._write, daemon=True)
 

@@ -80,7 +80,7 @@ class _Models:
         self, sizes: Sizes, dtype: str, layers: int, config: falcon.torch.LinearConfig
     ) -> None:
         self.width, self.dtype = sizes.hidden, getattr(torch, dtype)
-        with torch.inference_mode():
+        with torch.no_grad():
             self.stock = Decoder(sizes, layers, self.dtype).eval()
             self.ours = copy.deepcopy(self.stock, {id(x): x for x in self.stock.parameters()})
             self.report = falcon.torch.convert_(self.ours, config)

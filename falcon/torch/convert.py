@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -14,14 +16,16 @@ from torch.nn import functional
 import falcon
 from falcon._backends import device_backend
 from falcon._core.options import LINEAR, validated
+from falcon._core.plan import Plan
+from falcon._core.progress import Progress
 from falcon._core.timing import interleave
 from falcon._front.planner import predicted
 
 from . import ops
 from .forward import compare
 from .layers import FalconLinear, attach, detach
-from .operands import DTYPES
-from .packed import How, Panels, state_of
+from .operands import DTYPES, is_foreign
+from .packed import How, Panels, forget, state_of
 from .report import Report
 from .stock import is_library, uses_tf32
 from .times import side
@@ -31,7 +35,9 @@ from .times import side
 _MOST_GROWTH, _MOST_GROWTH_16 = 4.0, 2.0
 # How much faster than torch's product falcon's must be, and than falcon's own without panels.
 _LEAST_GAIN = 1.02
-_ROUNDS = 3
+# Rounds of timings, and the seconds within which further ones begin: calls of large layers are long
+# enough for one.
+_ROUNDS, _SECONDS = 3, 3.0
 
 
 @dataclass(frozen=True)
@@ -88,6 +94,9 @@ class LinearConfig:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ValueError(f"{name} is {value!r}; expected a positive integer")
+        for name in ("batch_invariant", "measure"):
+            if not isinstance(value := getattr(self, name), bool):
+                raise ValueError(f"{name} is {value!r}; expected True or False")
         if self.batch_invariant and self.scheme not in ("auto", "classical"):
             raise ValueError(
                 f"scheme is {self.scheme!r}, but batch_invariant=True needs 'classical': an LCMA "
@@ -125,6 +134,7 @@ def convert_(
     *,
     filter_fn: Callable[[nn.Module, str], bool] | None = None,
     example: Any = None,
+    progress: bool = True,
 ) -> Report:
     """Let a model's linear layers run on falcon, in place, where that is faster.
 
@@ -139,6 +149,9 @@ def convert_(
     example : Tensor, tuple or mapping, optional
         An input of the model, or all of its arguments, or keywords. The model, in eval mode, runs
         on it with torch's layers and with falcon's, in turns, and the report ends with the gain.
+    progress : bool
+        Say on standard error what is being done while it takes long: in a line of a terminal, which
+        is gone in the end; elsewhere by a line after 5 s, and every 10 s.
 
     Returns
     -------
@@ -153,8 +166,9 @@ def convert_(
     Notes
     -----
     Layers that were converted before are converted anew. Panels are made now; a changed weight is
-    noticed by its memory, dtype and version counter, which assignments to ``weight.data``'s
-    elements bypass: convert the model again after these.
+    noticed by its memory, dtype and version counter, and by steps of optimizers. Writing to it
+    through ``weight.data``, NumPy or DLPack bypasses these: convert the model again then. If
+    converting fails, or is interrupted, the model has torch's layers.
 
     Examples
     --------
@@ -174,31 +188,47 @@ def convert_(
     layers = {name: x for name, x in model.named_modules() if isinstance(x, nn.Linear)}
     if filter_fn is not None:
         layers = {name: x for name, x in layers.items() if filter_fn(x, name)}
+    told = Progress("", len(layers), "layers")
+    with told if progress and sys.stderr is not None else nullcontext():
+        try:
+            rows = _rows(layers, config, told)
+            if example is None:
+                return Report(rows)
+            told.say("timing the forward pass of the example")
+            return Report(rows, compare(model, layers, example))
+        except BaseException:
+            revert_(model)
+            raise
+
+
+def _rows(
+    layers: Mapping[str, nn.Linear], config: LinearConfig, told: Progress
+) -> list[dict[str, Any]]:
+    """Convert layers; return the rows of the report."""
+    # Of weights that were changed unnoticed, and are tied to layers that have panels.
+    weights = (x.weight for x in layers.values() if type(x) is nn.Linear)
+    forget(w for w in weights if w is not None)
     known: dict[tuple, _Choice] = {}
     chosen: dict[str, _Choice] = {}
     for name, layer in layers.items():
-        reason = _why_not(layer, config)
-        key = tuple(layer.weight.shape), layer.weight.dtype, layer.bias is None
-        if reason:
+        if reason := _why_not(layer, config):
             chosen[name] = _Choice(None, reason)
-        elif key in known:
-            chosen[name] = known[key]
-        else:
-            chosen[name] = known[key] = _chosen(layer, config)
+            continue
+        w = layer.weight
+        key = w.shape, w.stride(), w.dtype, w.device, layer.bias is None
+        if key not in known:
+            told.say(f"{name}: choosing for {w.shape[0]} x {w.shape[1]}")
+            known[key] = _chosen(layer, config)
+        chosen[name] = known[key]
     rows: dict[str, dict[str, Any]] = {}
     seen: set[tuple] = set()
     left = validated({"memory_limit": config.memory_limit})["memory_limit"]
     for name in sorted(layers, key=lambda name: -(chosen[name].gain or 0.0)):
+        told.say(f"{name}: packing")
         rows[name] = _converted(name, layers[name], chosen[name], left, seen)
         left = None if left is None else left - rows[name]["extra_bytes"]
-    report = Report([rows[name] for name in layers])
-    if example is None:
-        return report
-    try:
-        return replace(report, forward=compare(model, layers, example))
-    except BaseException:
-        revert_(model)
-        raise
+        told.step()
+    return [rows[name] for name in layers]
 
 
 def revert_(model: nn.Module) -> nn.Module:
@@ -222,10 +252,16 @@ def _why_not(layer: nn.Linear, config: LinearConfig) -> str:
     w = layer._parameters.get("weight")
     if type(layer) is not nn.Linear:
         return f"a {type(layer).__name__}, not an nn.Linear itself"
+    if "forward" in vars(layer):
+        return "its forward is one of its own"
     if w is None:
         return "its weight is no parameter"
+    if w.is_inference():
+        return "its weight was made in inference_mode, where changes cannot be noticed"
     if not (w.is_cpu or w.is_cuda):
         return f"on {w.device}"
+    if is_foreign(w):
+        return f"its weight is a {type(w).__name__} ({w.layout})"
     if w.is_cuda and (missing := device_backend().why_unavailable()):
         return f"on {w.device}: {missing}"
     if w.is_cuda and config.batch_invariant:
@@ -244,8 +280,9 @@ def _chosen(layer: nn.Linear, config: LinearConfig) -> _Choice:
     panels = Panels(how)
     try:
         packed = panels.of(w)
-    except (TypeError, MemoryError) as error:  # a package for the dtype is missing, or the scheme
-        return _Choice(None, str(error))  # does not fit it; or panels do not fit into memory
+    # A package for the dtype is missing, the scheme does not fit it, or panels into memory.
+    except (TypeError, MemoryError) as error:
+        return _Choice(None, str(error) or "no memory for panels")
     plan = falcon.plan((config.rows, w.shape[1]), packed)
     if w.is_cuda and is_library(plan):
         return _Choice(None, "cuBLAS is as fast")
@@ -256,10 +293,15 @@ def _chosen(layer: nn.Linear, config: LinearConfig) -> _Choice:
         return _predicted_on_gpu(w, config, found, predicted(plan).total)
     best, plain = (x.total for x in plan.candidates)
     if config.scheme == "auto" and not config.batch_invariant and plain < best:
-        rows = max(how.rows, how.min_m)
-        label = falcon.plan((how.rows, w.shape[1]), w.detach().mT, **dict(how.options)).label
-        return _Choice(replace(how, packs=False, min_m=rows), gain=1.0, label=label)
+        return replace(_without_panels(w, how)[1], gain=1.0)
     return replace(found, gain=plain / best)
+
+
+def _without_panels(w: Tensor, how: How) -> tuple[Plan, _Choice]:
+    """Return the plan of products by the weight as it is, and the choice of these."""
+    plan = falcon.plan((how.rows, w.shape[1]), w.detach().mT, **dict(how.options))
+    unpacked = replace(how, packs=False, min_m=max(how.rows, how.min_m))
+    return plan, _Choice(unpacked, label=plan.label)
 
 
 def _predicted_on_gpu(w: Tensor, config: LinearConfig, packed: _Choice, best: float) -> _Choice:
@@ -268,16 +310,15 @@ def _predicted_on_gpu(w: Tensor, config: LinearConfig, packed: _Choice, best: fl
     assert how is not None  # for type checkers
     if config.scheme == "auto" and uses_tf32(w.dtype):
         return _Choice(None, "torch multiplies by TF32: only times (measure=True) can compare")
-    sizes, b = (how.rows, w.shape[1]), w.detach().mT
-    stock = predicted(falcon.plan(sizes, b, scheme="classical", arithmetic="native")).total
-    by_weight, plain = falcon.plan(sizes, b, **dict(how.options)), None
-    if not is_library(by_weight):
-        unpacked = replace(how, packs=False, min_m=max(how.rows, how.min_m))
-        gain = stock / predicted(by_weight).total
-        plain = _Choice(unpacked, gain=gain, label=by_weight.label)
-        if gain > stock / best:
-            return plain
-    return replace(packed, gain=stock / best, plain=plain)
+    native = falcon.plan(
+        (how.rows, w.shape[1]), w.detach().mT, scheme="classical", arithmetic="native"
+    )
+    stock, (by_weight, plain) = predicted(native).total, _without_panels(w, how)
+    if is_library(by_weight):
+        return replace(packed, gain=stock / best)
+    gain = stock / predicted(by_weight).total
+    plain = replace(plain, gain=gain)
+    return plain if gain > stock / best else replace(packed, gain=stock / best, plain=plain)
 
 
 @torch.no_grad()
@@ -285,17 +326,15 @@ def _measured(layer: nn.Linear, packed: _Choice) -> _Choice:
     """Return the fastest of torch's product, falcon's by panels, and falcon's without them."""
     assert packed.how is not None  # for type checkers
     assert packed.panels is not None
-    w, bias, how = layer.weight, layer.bias, packed.how
-    N, K = w.shape
-    options = dict(how.options)
-    by_panels = partial(ops.multiply, b=packed.panels.of(w), width=N, bias=bias)
-    by_weight = partial(ops.multiply, b=w.mT, width=N, bias=bias, **options)
+    w, how = layer.weight, packed.how
+    multiply = partial(ops.multiply, width=len(w), bias=layer.bias)
+    by_panels = partial(multiply, b=packed.panels.of(w))
+    by_weight = partial(multiply, b=w.mT, **dict(how.options))
     gain, gain_plain = _gains(layer, how.rows, by_panels, by_weight)
-    plain_how = replace(how, packs=False, min_m=max(how.rows, how.min_m))
-    plan = falcon.plan((how.rows, K), w.detach().mT, **options)
+    plan, plain = _without_panels(w, how)
     if w.is_cuda and is_library(plan):  # torch's own product, however it was timed
         gain_plain = min(gain_plain, 1.0)
-    plain = _Choice(plain_how, gain=gain_plain, measured=True, label=plan.label)
+    plain = replace(plain, gain=gain_plain, measured=True)
     if gain_plain < _LEAST_GAIN:
         best = max(gain, gain_plain)
         plain = _Choice(None, f"gains too little: {best:.2f}", gain=best, measured=True)
@@ -315,7 +354,8 @@ def _gains(layer: nn.Linear, rows: int, *calls: Callable[[Tensor], Tensor]) -> l
         functional.linear, weight=layer.weight, bias=layer.bias
     )
     sides = [side(str(i), partial(call, x), devices) for i, call in enumerate((stock, *calls))]
-    theirs, *ours = interleave(sides, _ROUNDS, most=_ROUNDS)
+    with torch.autocast(layer.weight.device.type, enabled=False):
+        theirs, *ours = interleave(sides, _ROUNDS, most=_ROUNDS, limit=_SECONDS)
     return [record.over(theirs).median for record in ours]
 
 
@@ -326,7 +366,7 @@ def _converted(
 
     `left`: bytes that panels may take; `seen`: the states of the weights that have some.
     """
-    reason, used, w = choice.reason, 0, layer.weight
+    reason, used, w = choice.reason, 0, layer._parameters.get("weight")
     if choice.panels is not None and choice.how is not None:
         state = state_of(w, choice.how)
         used = 0 if state in seen else choice.panels.nbytes
@@ -336,13 +376,17 @@ def _converted(
             reason = "memory_limit leaves no room for panels"
     if choice.how is not None:
         made = attach(layer, choice.how)
-        if choice.how.packs:
-            made._panels.of(w)
-            seen.add(state_of(w, choice.how))
+        try:
+            if choice.how.packs:
+                made._panels.of(w)
+                seen.add(state_of(w, choice.how))
+        except MemoryError as error:
+            detach(made)
+            choice, used, reason = _Choice(None), 0, str(error) or "no memory for panels"
     return {
         "name": name,
-        "shape": tuple(w.shape),
-        "dtype": str(w.dtype).removeprefix("torch."),
+        "shape": (layer.out_features, layer.in_features),
+        "dtype": str(getattr(w, "dtype", "-")).removeprefix("torch."),
         "scheme": None if choice.how is None else choice.label,
         "packed": choice.how is not None and choice.how.packs,
         "min_m": None if choice.how is None else choice.how.min_m,

@@ -15,10 +15,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from falcon._core.timing import LEAST_PAIRS, Estimate, interleave
+from falcon._core.timing import LEAST_PAIRS, Estimate, interleave, repeats_for
 
 from .layers import FalconLinear
 from .times import side, wait_for
+
+# Seconds within which more rounds than `LEAST_PAIRS` begin.
+_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,10 @@ def compare(model: nn.Module, layers: Mapping[str, nn.Module], example: Any) -> 
         _run(model, example)
 
     gain = Estimate(1.0, 1.0, 1.0, 1)
+    training = [x for x in model.modules() if x.training]
     try:
+        for module in training:  # passes would change statistics, such as BatchNorm's
+            module.training = False
         call(nn.Linear)
         whole, calls = watch(model, layers, example)
         seconds = whole
@@ -75,9 +81,13 @@ def compare(model: nn.Module, layers: Mapping[str, nn.Module], example: Any) -> 
             kinds = {"falcon": FalconLinear, "torch": nn.Linear}
             devices = _devices(layers)
             sides = [side(name, partial(call, kind), devices) for name, kind in kinds.items()]
-            made, stock = interleave(sides, LEAST_PAIRS, most=2 * LEAST_PAIRS)
+            call(FalconLinear)  # both are warm then
+            most, repeats = 2 * LEAST_PAIRS, repeats_for(whole)
+            made, stock = interleave(sides, most=most, seconds=_SECONDS, calls=repeats)
             gain, seconds = made.over(stock), stock.median
     finally:
+        for module in training:
+            module.training = True
         for layer in ours:
             layer.__class__ = FalconLinear
     fewest = {
@@ -96,12 +106,13 @@ def watch(
     devices = _devices(layers)
 
     def watched(name: str, forward: Any) -> Any:
-        def call(x: Tensor) -> Any:
+        def call(input: Tensor) -> Any:  # its name is that of nn.Linear's
             wait_for(devices)
             start = perf_counter()
-            made = forward(x)
+            made = forward(input)
             wait_for(devices)
-            calls.append((name, x.numel() // max(x.shape[-1], 1), perf_counter() - start))
+            seconds = perf_counter() - start
+            calls.append((name, input.numel() // max(input.shape[-1], 1), seconds))
             return made
 
         return call

@@ -35,6 +35,9 @@ class FalconLinear(nn.Linear):
         _panels: Panels
         _handle: Tensor
 
+    def __init__(self, *_: Any, **__: Any) -> None:
+        raise TypeError("falcon.torch.convert_(layer) makes a FalconLinear of an nn.Linear")
+
     def forward(self, input: Tensor) -> Tensor:
         """Return ``input @ weight.T + bias``."""
         if torch.jit.is_scripting():
@@ -76,4 +79,10 @@ def attach(layer: nn.Linear, how: How) -> FalconLinear:
 def detach(layer: FalconLinear) -> None:
     """Make it an nn.Linear again."""
     del layer._panels, layer._handle
-    layer.__class__ = nn.Linear
+    kind = type(layer)
+    # torch.nn.utils.parametrize gives a layer a class of its own, which derives from this one.
+    layer.__class__ = (
+        nn.Linear
+        if kind is FalconLinear
+        else type(kind.__name__.replace("Falcon", ""), (nn.Linear,), dict(vars(kind)))
+    )

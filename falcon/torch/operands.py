@@ -52,14 +52,15 @@ def is_symbolic(*operands: Any) -> bool:
     return has_torch_function(operands) and any(not isinstance(x, Tensor | None) for x in operands)
 
 
-def is_foreign(*operands: Tensor | None) -> bool:
+def is_foreign(*operands: Any) -> bool:
     """Whether one of them is of a kind that only torch, or its own class, multiplies.
 
     While TorchScript is traced for ONNX, which does not know falcon, all are.
     """
     for x in operands:
         if x is not None and (
-            not (x.is_cpu or x.is_cuda)
+            not isinstance(x, Tensor)  # torch's error says so
+            or not (x.is_cpu or x.is_cuda)
             or x.layout is not torch.strided
             or x.is_nested
             or is_traceable_wrapper_subclass(x)
@@ -88,12 +89,16 @@ def is_seen(*operands: Tensor | None) -> bool:
 
 
 def cast(x: Tensor, w: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Return operands as autocast wants them, float64 as it is."""
+    """Return operands as autocast wants them: integers and float64 as they are."""
     kind = x.device.type
-    if not torch.is_autocast_enabled(kind) or torch.float64 in (x.dtype, w.dtype):
+    if not torch.is_autocast_enabled(kind):
         return x, w, bias
     dtype = torch.get_autocast_dtype(kind)
-    return x.to(dtype), w.to(dtype), None if bias is None else bias.to(dtype)
+
+    def cast_one(y: Tensor) -> Tensor:
+        return y.to(dtype) if y.is_floating_point() and y.dtype is not torch.float64 else y
+
+    return cast_one(x), cast_one(w), None if bias is None else cast_one(bias)
 
 
 def _check_types(operands: dict[str, Tensor | None]) -> None:

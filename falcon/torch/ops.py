@@ -17,6 +17,7 @@ from torch._functorch.autograd_function import enable_single_level_autograd_func
 from torch.autograd import forward_ad
 from torch.nn import functional
 from torch.overrides import handle_torch_function
+from torch.utils.flop_counter import register_flop_formula
 
 import falcon
 from falcon._backends import host_engine
@@ -160,11 +161,11 @@ class _Linear(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (x, w), (grad,) = ctx.saved_tensors, grads
         for_x = for_w = for_bias = None
-        rows = grad.reshape(-1, w.shape[0])
+        rows = _matrix(grad)
         if ctx.needs_input_grad[0]:
             for_x = linear(grad, w.mT)
         if ctx.needs_input_grad[1]:
-            for_w = linear(rows.mT, x.reshape(-1, w.shape[1]).mT)
+            for_w = linear(rows.mT, _matrix(x).mT)
         if ctx.needs_input_grad[2]:
             for_bias = rows.sum_to_size(ctx.bias_shape)
         return for_x, for_w, for_bias
@@ -217,7 +218,7 @@ def _recorded(function: type[torch.autograd.Function], *operands: Tensor | None)
 
 
 def differentiate(name: str, stock: Callable[..., Tensor], recorded: Callable[..., Tensor]) -> None:
-    """Register an operator's derivatives, and what stands for it where falcon is not known.
+    """Register an operator's derivatives, FLOPs, and what stands for it where it is not known.
 
     `stock` computes it by torch's operators, `recorded` so that gradients are recorded.
     """
@@ -234,22 +235,33 @@ def differentiate(name: str, stock: Callable[..., Tensor], recorded: Callable[..
         return made
 
     library.impl(name, kernel, "Autograd")
+    register_flop_formula(op.overloadpacket)(_flops)
     torch._decomp.register_decomposition([op])(lambda *operands: stock(*operands))  # for ONNX
+
+
+def _flops(a: torch.Size, *_: Any, out_shape: torch.Size, **__: Any) -> int:
+    return 2 * prod(out_shape) * a[-1]
 
 
 def multiply(x: Tensor, b: Any, width: int, bias: Tensor | None, **options: Any) -> Tensor:
     """Return ``x @ b + bias``, for a matrix or a packed operand b of so many columns."""
-    rows = x.reshape(-1, x.shape[-1])
+    rows = _matrix(x)
     by_plan = x.is_cuda and isinstance(b, Tensor) and bias is not None
     if by_plan and is_stock(rows, b, **options):
         return functional.linear(x, b.mT, bias).contiguous()  # it adds the bias without a pass
-    out = x.new_empty((rows.shape[0], width))
+    made = x.new_empty((*x.shape[:-1], width))  # no view: autograd forbids to change these in place
+    out = _matrix(made)
     options |= _options(x)
     if bias is None:
         falcon.gemm(rows, b, out=out, **options)
     else:  # on the CPU, copied to all rows first; a pass afterwards is no faster and rounds twice
         falcon.gemm(rows, b, bias.expand(out.shape), beta=1.0, out=out, **options)
-    return out.view((*x.shape[:-1], width))
+    return made
+
+
+def _matrix(x: Tensor) -> Tensor:
+    """Return the rows of all axes as one matrix."""
+    return x.reshape(prod(x.shape[:-1]), x.shape[-1])
 
 
 def linear_now(x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:

@@ -7,6 +7,7 @@ as it is now, are made again, whatever the number says.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
@@ -16,6 +17,7 @@ from weakref import WeakValueDictionary
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.overrides import handle_torch_function
 
 import falcon
@@ -68,8 +70,12 @@ class Panels:
     def of(self, w: Tensor) -> falcon.PackedOperand:
         """Return the packed weight.
 
-        Raises ValueError: it is to be packed while a graph is captured, whose replays would do so.
+        Raises ValueError: changes of the weight could not be noticed, or it is to be packed while
+        a graph is captured, whose replays would do so.
         """
+        if w.is_inference():
+            self._operand = None
+            raise ValueError("the weight is of inference_mode, where changes cannot be noticed")
         state = state_of(w, self.how)
         made = _packed.get(state)
         if made is None:
@@ -92,9 +98,26 @@ def state_of(w: Tensor, how: How) -> tuple:
 
     A packed operand keeps the memory of its weight: no other one can have the same address.
     """
-    version = -1 if w.is_inference() else w._version
-    about = w.dtype, w.device, w.shape, w.stride()
-    return w.data_ptr(), version, *about, how.options, how.rows
+    address, about = w.untyped_storage().data_ptr(), (w.dtype, w.device, w.shape, w.stride())
+    return address, w.storage_offset(), w._version, *about, how.options, how.rows
+
+
+def _forget_stepped(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+    """Forget the panels of weights that an optimizer has changed: fused ones raise no counter."""
+    if _packed:
+        params = (x for group in optimizer.param_groups for x in group["params"])
+        forget(x for x in params if x.grad is not None)
+
+
+def forget(weights: Iterable[Tensor]) -> None:
+    """Let products by these weights, or by others in their memory, make panels again."""
+    changed = {x.untyped_storage().data_ptr() for x in weights if not is_foreign(x)}
+    for entry in _packed.valuerefs():  # a list: other threads may pack meanwhile
+        if entry.key[0] in changed:
+            _packed.pop(entry.key, None)
+
+
+register_optimizer_step_post_hook(torch.compiler.disable(_forget_stepped))
 
 
 def linear(x: Tensor, w: Tensor, bias: Tensor | None, handle: Tensor, fewest: int) -> Tensor:

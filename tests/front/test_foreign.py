@@ -405,6 +405,18 @@ def test_weights_that_require_grad_where_gradients_are_off(torch):
         falcon.matmul(a, weight.T)
 
 
+@pytest.mark.parametrize("product", [falcon.gemm, falcon.matmul], ids=["gemm", "matmul"])
+def test_an_out_counts_as_changed(product, torch):
+    """Else autograd would take it for what it was, and falcon.torch the panels of a weight."""
+    a, out = torch.ones(4, 4), torch.ones(4, 4)
+    for count in (1, 2):  # the second call repeats the first one's
+        product(a, a, out=out)
+        assert out._version == count
+    with torch.inference_mode():
+        close(product(a, a, out=torch.empty(4, 4)), a @ a, torch)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit")  # in torch's own code
 def test_tensors_that_cannot_be_viewed(torch):
     a, b = torch.ones(4, 4), torch.ones(4, 4)
     for x, message in (
@@ -419,6 +431,15 @@ def test_tensors_that_cannot_be_viewed(torch):
         with pytest.raises((TypeError, ValueError), match="out has"):
             falcon.gemm(a, b, out=wrong)
     close(falcon.matmul(a > 0, b > 0), torch.ones(4, 4, dtype=torch.bool), torch)
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(a, b)
+        with pytest.raises(TypeError, match=r"b is a tensor with a tangent: use falcon\.torch"):
+            falcon.gemm(a, dual)
+    with pytest.raises(TypeError, match=r"without memory of its own.*: use falcon\.torch"):
+        torch.vmap(falcon.gemm)(torch.ones(2, 4, 4), torch.ones(2, 4, 4))
+    half = a.bfloat16()
+    negative = torch._neg_view(half)
+    assert torch.equal(falcon.gemm(negative, half), -(half @ half))
     conjugate = torch.eye(4, dtype=torch.complex64).mul(1j).conj()
     close(falcon.gemm(conjugate, conjugate), -torch.eye(4, dtype=torch.complex64), torch)
     for call in (falcon.gemm, falcon.matmul):

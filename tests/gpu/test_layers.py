@@ -14,8 +14,9 @@ torch = pytest.importorskip("torch")
 convert = pytest.importorskip("falcon.torch.convert")
 ops = pytest.importorskip("falcon.torch.ops")
 stock = pytest.importorskip("falcon.torch.stock")
+support = pytest.importorskip("tests.torch.support")
 nn, functional = torch.nn, torch.nn.functional
-convert_, FalconLinear = falcon.torch.convert_, falcon.torch.FalconLinear
+exact, convert_, FalconLinear = support.exact, falcon.torch.convert_, falcon.torch.FalconLinear
 
 
 class Gpu:
@@ -73,22 +74,12 @@ def config(**options):
     return falcon.torch.LinearConfig(**{**known, **options})
 
 
-def whole(*shape, dtype=torch.float32, seed=0):
-    generator = torch.Generator().manual_seed(seed + sum(shape))
-    return torch.randint(-2, 3, shape, generator=generator).to(dtype)
+def whole(*shape, dtype=torch.float32):
+    return support.integers(*shape, dtype=dtype)
 
 
 def layer(dtype=torch.float32, bias=True):
-    made = nn.Linear(48, 32, bias=bias, dtype=dtype)
-    with torch.no_grad():
-        for x in made.parameters():
-            x.copy_(whole(*x.shape))
-    return made
-
-
-def exact(x, made):
-    bias = None if made.bias is None else made.bias.double()
-    return nn.functional.linear(x.double(), made.weight.double(), bias)
+    return support.layer(dtype=dtype, bias=bias)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)

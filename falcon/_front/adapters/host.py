@@ -120,6 +120,14 @@ class Torch(Numpy):
 
         if name == "out" and (x.is_conj() or x.is_neg()):  # a view would be of other memory
             raise TypeError("out is a lazily conjugated or negated tensor; expected a plain one")
+        if name == "out" and not x.is_inference():  # as torch's own products do
+            torch.autograd.graph.increment_version(x)
+        dual = torch.autograd.forward_ad
+        if dual._current_level >= 0 and dual.unpack_dual(x).tangent is not None:
+            raise TypeError(
+                f"{name} is a tensor with a tangent: use falcon.torch.linear or .matmul, which "
+                f"keep it, or {name}.detach()"
+            )
         if x.requires_grad:
             if torch.is_grad_enabled():
                 raise TypeError(
@@ -134,10 +142,16 @@ class Torch(Numpy):
         row = _torch_row(x.dtype)
         kind = None if row is None or row.module == "numpy" else row.numpy
         try:
+            x = x.resolve_conj().resolve_neg()
             if kind is not None:  # bfloat16, which torch converts as another type only
                 return x.view(torch.int16).numpy().view(kind)
-            return x.resolve_conj().resolve_neg().numpy()
+            return x.numpy()
         except (TypeError, RuntimeError) as error:
+            if x.layout is torch.strided and not x.is_nested and row is not None:
+                raise TypeError(
+                    f"{name} is a tensor without memory of its own, as in the transforms of "
+                    "torch.func: use falcon.torch.linear or .matmul"
+                ) from error
             layout = "nested" if x.is_nested else str(x.layout).removeprefix("torch.")
             raise TypeError(
                 f"{name} is a {layout} tensor of {x.dtype}, which NumPy "
