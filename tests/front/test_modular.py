@@ -1,5 +1,6 @@
 """Products modulo p are those of Python's integers, for every modulus, type, layout and scheme."""
 
+import tracemalloc
 from itertools import product as every
 
 import numpy as np
@@ -195,6 +196,22 @@ def test_repeated_calls_keep_their_modulus():
             np.testing.assert_array_equal(call(a, b), a @ b)
         x = whole(random, (70, 70))
         same(falcon.matmul(x.T, x, modulus=1009), exact(x.T, x, 1009))
+
+
+def test_what_calls_keep_is_released():
+    random = np.random.default_rng(9)
+    tracemalloc.start()
+    try:
+        for n in range(80, 110):
+            a = whole(random, (n, n))
+            for _ in range(3):  # the second call is kept
+                falcon.matmul(a, a, modulus=1009)
+        kept, _ = tracemalloc.get_traced_memory()
+        falcon.release_workspace()
+        assert kept - tracemalloc.get_traced_memory()[0] > 30 * 4 * 80**2
+    finally:
+        tracemalloc.stop()
+    same(falcon.matmul(a, a, modulus=1009), exact(a, a, 1009))
 
 
 # --- options --------------------------------------------------------------------------------
