@@ -1,8 +1,8 @@
 """The one search: over schemes, kinds of arithmetic and backends, for the least predicted time.
 
 Lower bounds prune: schemes are evaluated (chunks, workspace, exact prediction) in ascending order
-of their lower bounds, until none is left that could still win by much. The table of `Plan.explain`, with
-all the others, is built on demand (`explain.py`).
+of their lower bounds, until none is left that could still win by much. The table of
+`Plan.explain`, with all the others, is built on demand (`explain.py`).
 """
 
 from __future__ import annotations
