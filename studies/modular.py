@@ -3,7 +3,7 @@
     flint   2048^3: falcon over python-flint's nmod_mat, and over float64's product by "auto"; "with
             arrays" adds the time in which NumPy arrays become nmod_mat, and the product an array
     galois  1024^3: falcon over GF(p)'s product; a slow one is timed by some rows
-    small   64^3: microseconds of falcon, FLINT and galois, and falcon's beyond those of np.matmul in
+    small   64^3: microseconds of falcon, FLINT and galois, and those beyond np.matmul in
             float64
 
 Operands are random residues as int64 (galois': as GF(p) holds them). FLINT uses as many threads as

@@ -98,10 +98,14 @@ def test_types(left):
         else:
             with pytest.raises(TypeError, match=r"ask for dtype='u?int"):
                 falcon.matmul(a, b, modulus=p)
-        for dtype in ("i4", "u8"):
-            c = falcon.gemm(a, b, modulus=p, out=np.empty((9, 11), dtype))
-            assert c.dtype == dtype
-            same(c, wanted)
+        packed = falcon.pack(b, modulus=p, dtype="i8")
+        for dtype in ("i4", "u8", np.min_scalar_type(p - 1)):
+            for x, call in every((b, packed), (falcon.gemm, falcon.matmul)):
+                for how in ({"out": np.empty((9, 11), dtype)}, {"dtype": dtype}):
+                    c = call(a, x, modulus=p, **how)
+                    assert c.dtype == dtype
+                    same(c, wanted)
+            assert falcon.plan(a, b, modulus=p, dtype=dtype)(a, b).dtype == dtype
 
 
 # --- layout ---------------------------------------------------------------------------------
@@ -200,6 +204,7 @@ def test_repeated_calls_keep_their_modulus():
 
 def test_what_calls_keep_is_released():
     random = np.random.default_rng(9)
+    falcon.release_workspace()
     tracemalloc.start()
     try:
         for n in range(80, 110):
