@@ -51,13 +51,19 @@ def modulo(
         step = max(_ELEMENTS // max(parts[0].shape[1], 1), 1)
     for start in range(0, len(parts[0]), step):
         rows = slice(start, start + step)
-        given, made = ([_addressable(x[rows]) for x in some] for some in (terms, parts))
+        given = [x[rows] if _is_fit(x) else x[rows].astype(_kind(x)) for x in terms]
+        made = [x[rows] if _is_fit(x) else np.empty(x[rows].shape, _kind(x)) for x in parts]
         _core.modulo(given, weights, made, modulus, base, 1, isa())
         for part, x in zip(parts, made, strict=True):
             part[rows] = x
 
 
-def _addressable(x: np.ndarray) -> np.ndarray:
-    """Return an array that the engine can address: itself or a copy."""
-    native = x.dtype.newbyteorder("=")
-    return x if x.dtype == native and is_aligned(x) else np.array(x, native)
+def _is_fit(x: np.ndarray) -> bool:
+    """Whether the engine can address an array."""
+    return x.dtype == _kind(x) and is_aligned(x)
+
+
+def _kind(x: np.ndarray) -> np.dtype:
+    """Return the type of a copy of an array for the engine."""
+    kind = x.dtype.newbyteorder("=")
+    return kind if kind in _core.NUMBERS else np.dtype(np.int64)

@@ -182,7 +182,8 @@ class Modular:
         return False
 
     def pack(self, b: np.ndarray, plan: Plan) -> Modular:
-        """Pack the residues of B."""
+        """Pack the residues of B; where it is empty, zeros."""
+        b = b if b.size else np.zeros([max(x, 1) for x in b.shape], b.dtype)
         nothing: Any = None
         way, made = self.way, []
         panels = None if way.sums is way.kind else way.kind.numpy

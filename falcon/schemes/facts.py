@@ -104,8 +104,9 @@ def _images(row: Row) -> tuple[Facts, ...]:
     for image, (places, form) in enumerate(zip(_PLACES, formats(m, k, n), strict=True)):
         u, v, w = (row.additions[x] for x in places)
         w += _transposition(form, row.rank)
-        errors = row.phi, growth, row.one_sign[image % 3], row.sums[image % 3]
-        made.append(Facts(image, *form, row.rank, u, v, w, *errors, row.is_integral, row.kind))
+        growths = growth, row.one_sign[image % 3], row.sums[image % 3]
+        cost = row.rank, u, v, w
+        made.append(Facts(image, *form, *cost, row.phi, *growths, row.is_integral, row.kind))
     return tuple(made)
 
 

@@ -147,8 +147,11 @@ def test_out(p):
         room[:30] = a
         falcon.gemm(room[:30], b, room[:30], beta=1, modulus=p, out=room[shift:])
         same(room[shift:], exact(a, b, p, a, 1, 1))
-    narrow = np.empty((30, 30), np.min_scalar_type(p - 1))
-    same(falcon.matmul(a, b, narrow, modulus=p), exact(a, b, p))
+    for dtype in (np.min_scalar_type(p - 1), "f8", "c16", "O", ">i8"):
+        for call in (falcon.matmul, falcon.gemm):
+            found = call(a, b, modulus=p, out=np.empty((30, 30), dtype))
+            assert found.dtype == dtype
+            same(found, exact(a, b, p))
 
 
 @pytest.mark.parametrize("p", FEW)
@@ -253,6 +256,7 @@ ONES = np.ones((3, 3), "i8")
         ((ONES, ONES), {"modulus": 2**31}, ValueError, r"modulus is 2147483648; .*2\*\*31"),
         ((ONES, ONES), {"modulus": 7.0}, TypeError, "modulus is 7.0; expected an integer"),
         ((ONES, ONES), {"modulus": True}, TypeError, "modulus is True; expected an integer"),
+        ((ONES, ONES), {"modulus": np.array(7)}, TypeError, "modulus is array.7.; expected"),
         ((ONES, ONES), {"modulus": "7"}, TypeError, "modulus is '7'; expected an integer"),
         ((ONES * 1.0, ONES), {"modulus": 7}, TypeError, "a has dtype float64"),
         ((ONES, ONES * 1j), {"modulus": 7}, TypeError, "b has dtype complex128"),
@@ -261,6 +265,8 @@ ONES = np.ones((3, 3), "i8")
         ((ONES, ONES), {"modulus": 1009, "dtype": "i1"}, TypeError, "'u?int16'"),
         ((ONES, ONES), {"modulus": 7, "dtype": "f8"}, TypeError, "'u?int8'"),
         ((ONES, ONES), {"modulus": 257, "out": np.empty((3, 3), "u1")}, TypeError, "'u?int16'"),
+        ((ONES, ONES), {"modulus": 2**25, "out": np.empty((3, 3), "f4")}, TypeError, "hold"),
+        ((ONES, ONES), {"modulus": 7, "out": np.empty((3, 3), bool)}, TypeError, "out has dtype"),
         ((ONES.astype("i1"),) * 2, {"modulus": 129}, TypeError, "'uint8'|'int16'"),
         ((ONES, ONES[:2]), {"modulus": 7}, ValueError, "shape"),
         ((ONES, ONES), {"modulus": 7, "out": np.empty((2, 3), "i8")}, ValueError, "shape"),
@@ -305,6 +311,15 @@ def test_sums_over_products():
             TypeError, match=r"modulus= reduces sums that are matrix products; .*->"
         ):
             falcon.einsum(text, *arrays, modulus=p)
+
+
+def test_operands_of_einsum_are_reduced_before_they_are_cast():
+    random = np.random.default_rng(10)
+    a, b = whole(random, (5, 6), "u8"), whole(random, (6, 4))
+    for dtype in ("i8", "u8", "u1"):
+        found = falcon.einsum("ij,jk->ik", a, b, modulus=7, dtype=dtype, casting="unsafe")
+        assert found.dtype == dtype
+        same(found, exact(a, b, 7))
 
 
 def test_functions_without_a_modulus():
