@@ -315,11 +315,9 @@ def _planned(
     length = ceil(K / count)
     inner = _of_parts(options, way.nbytes(problem.M, problem.N, length))
     count = ceil(K / length)
-    first, last = (
-        plan_for(_part(problem, way, x, inner), inner, backends)
-        for x in (length, K - (count - 1) * length)
-    )
-    return Modular(way, count, first, last)
+    rest = K - (count - 1) * length
+    plans = {x: plan_for(_part(problem, way, x, inner), inner, backends) for x in {length, rest}}
+    return Modular(way, count, plans[length], plans[rest])
 
 
 def _of_parts(options: Options, nbytes: int) -> Options:
