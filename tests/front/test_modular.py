@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._backends import BACKENDS
+from falcon._backends import BACKENDS, host_engine
 from reference.modular import modular
 
 MODULI = (2, 3, 4, 6, 127, 128, 251, 257, 1009, 2**15 - 19, 2**15 + 3, 2**20 - 3, 2**20 + 7,
@@ -99,6 +99,7 @@ def test_types(left):
             with pytest.raises(TypeError, match=r"ask for dtype='u?int"):
                 falcon.matmul(a, b, modulus=p)
         packed = falcon.pack(b, modulus=p, dtype="i8")
+        assert packed.backend == host_engine().name
         for dtype in ("i4", "u8", np.min_scalar_type(p - 1)):
             for x, call in every((b, packed), (falcon.gemm, falcon.matmul)):
                 for how in ({"out": np.empty((9, 11), dtype)}, {"dtype": dtype}):

@@ -2,6 +2,7 @@
 
 import pickle
 import re
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -143,6 +144,14 @@ def test_packed(p):
         falcon.gemm(a, packed, modulus=5)
     with pytest.raises(ValueError, match="packed for products without a modulus"):
         falcon.matmul(a, falcon.pack(b), modulus=p)
+
+
+def test_packed_where_only_numpy_runs(monkeypatch):
+    only_numpy = [BACKENDS["numpy"]]
+    monkeypatch.setattr(sys.modules["falcon._front.pack"], "available_backends", lambda: only_numpy)
+    a, b = np.arange(12).reshape(3, 4), np.arange(20, dtype="u1").reshape(4, 5)
+    packed = falcon.pack(b, modulus=7, dtype="i8")
+    np.testing.assert_array_equal(falcon.gemm(a, packed), a @ b % 7)
 
 
 def test_a_wrong_product_is_reported(monkeypatch):
