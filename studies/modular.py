@@ -3,7 +3,8 @@
     flint   2048^3: falcon over python-flint's nmod_mat, and over float64's product by "auto"; "with
             arrays" adds the time in which NumPy arrays become nmod_mat, and the product an array
     galois  1024^3: falcon over GF(p)'s product; a slow one is timed by some rows
-    small   64^3: microseconds beyond those of np.matmul in float64
+    small   64^3: microseconds of falcon, FLINT and galois, and those beyond np.matmul in
+            float64
 
 Operands are random residues as int64 (galois': as GF(p) holds them). FLINT uses as many threads as
 falcon. The moduli are by default primes near 1009, 2^20, 2^26 and 2^31. Needs python-flint, galois.
@@ -102,16 +103,25 @@ def galois(moduli, size, rounds):
 
 
 def small(moduli, size, rounds):
-    rows = [("p", "falcon us", "np.matmul float64 us", "more")]
+    from galois import GF
+
+    rows = [("p", "falcon us", "np.matmul float64 us", "FLINT us", "galois us", "more")]
     u, v, w = (x.astype(np.float64) for x in residues(size, 9))
     for p in moduli:
         a, b, out = residues(size, p)
-        calls = partial(falcon.matmul, a, b, out, modulus=p), partial(np.matmul, u, v, out=w)
-        sides = [Side(str(i), lambda _, call=call: seconds(call, count=500), PAUSE)
-                 for i, call in enumerate(calls)]  # fmt: skip
+        x, y, left, right = flints(a, p), flints(b, p), a.view(GF(p)), b.view(GF(p))
+        calls = (
+            (partial(falcon.matmul, a, b, out, modulus=p), 500),
+            (partial(np.matmul, u, v, out=w), 500),
+            (lambda x=x, y=y: x * y, 100),
+            (partial(np.matmul, left, right), 100 if p < 2**27 else 2),
+        )
+        calls[-1][0]()  # compiles
+        sides = [Side(str(i), lambda _, call=call, n=n: seconds(call, count=n), PAUSE)
+                 for i, (call, n) in enumerate(calls)]  # fmt: skip
         records = interleave(sides, rounds, most=rounds, calls=1)
-        mine, numpys = (1e6 * np.array(x.seconds) for x in records)
-        rows.append((p, *(f"{np.median(x):.1f}" for x in (mine, numpys, mine - numpys))))
+        each = [1e6 * np.array(x.seconds) for x in records]
+        rows.append((p, *(f"{np.median(x):.1f}" for x in (*each, each[0] - each[1]))))
     show(rows)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from math import prod, sqrt
+from math import sqrt
 from typing import Any
 
 import numpy as np
 
 from falcon.schemes import Scheme
+from falcon.schemes.metrics import sum_growth
 
 from .arrays import to_array
 
@@ -80,18 +81,8 @@ def _norms(name: str, x: Any, axis: int) -> np.ndarray:
 
 @lru_cache(maxsize=1024)
 def growth_of_sums(scheme: Scheme | None) -> float:
-    """Bound the integers that a scheme forms of integers: how many times the largest sum.
-
-    That is K times the largest elements of A and of B. Its shared sums are parts of others. Halves
-    make multiples of a power of two, which is then the unit.
-    """
-    if scheme is None:
-        return 1.0
-    factors = [x.astype(float).reshape(scheme.rank, -1) for x in (scheme.U, scheme.V, scheme.W)]
-    u, v, w = map(abs, factors)
-    products = u.sum(axis=1) * v.sum(axis=1)
-    units = prod(max(c.as_integer_ratio()[1] for c in np.unique(x)) for x in factors)
-    return float(max(products.max(), (products @ w).max())) * units / scheme.k
+    """Return `sum_growth` of a scheme; None: the classical algorithm."""
+    return 1.0 if scheme is None else sum_growth(scheme.U, scheme.V, scheme.W)
 
 
 @lru_cache(maxsize=1024)

@@ -98,7 +98,7 @@ def check_count(name: str, value: Any, least: int = 1, expected: str = "an integ
     if value is None:
         return None
     try:
-        if isinstance(value, bool | np.bool_):
+        if isinstance(value, bool | np.bool_ | np.ndarray):
             raise TypeError
         count = index(value)
     except TypeError:

@@ -230,7 +230,7 @@ class Plan:
             )
 
     def __call__(self, a: Any, b: Any, out: Any = None) -> Any:
-        """Multiply two matrices of the planned shapes and dtype.
+        """Multiply two matrices of the planned shapes and dtype; modulo p, of any integers.
 
         Raises
         ------
@@ -255,7 +255,9 @@ class Plan:
         ):
             if x is None:
                 continue
-            if x.shape != shape or x.dtype != kind.numpy:
+            any_integers = self.options.modulus is not None and name != "out"
+            is_meant = x.dtype.kind in "iu" if any_integers else x.dtype == kind.numpy
+            if x.shape != shape or not is_meant:
                 raise ValueError(f"{name} is {x.shape} {x.dtype}; this plan is for {shape} {kind}")
         if p.symmetric and not is_transpose(a, b):
             raise ValueError("b is not a.T in the same memory; this plan is for symmetric products")

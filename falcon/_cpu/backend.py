@@ -30,6 +30,7 @@ from falcon._core.problem import Problem, has_few_rows
 from falcon._core.rates import Rates
 from falcon.schemes import M3, M4, ComplexScheme, Scheme
 
+from . import residues
 from .extension import has_kernel, isa, why_unavailable
 from .operands import (
     are_plain,
@@ -42,7 +43,7 @@ from .operands import (
 )
 
 try:
-    from . import _core, blocking, pool, residues, rounding, share
+    from . import _core, blocking, pool, rounding, share
     from .measure import measure
     from .norms import norms_to_pack, scaling_of
     from .programs import complex_scheme
@@ -313,6 +314,7 @@ class CpuBackend:
             "caches": sizes,
             **share.states(),
             "kept workspace": f"{kept // 2**20} of at most {most // 2**20} MiB",
+            "kept residues": f"{residues.memory().nbytes // 2**20} MiB",
         }
         if found["in use"] != "none":
             for x in ENGINE:
@@ -320,10 +322,10 @@ class CpuBackend:
         return found
 
     def release_workspace(self) -> None:
-        """Free the workspace that is kept between calls."""
+        """Free the workspaces that are kept between calls."""
         if _core is not None:
             pool.shared().clear()
-            residues.memory().clear()
+        residues.release()
 
     def measure(
         self, operand: DType, threads: int, budget: float = 1.0, device: int | None = None

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
+
+import numpy as np
 
 from falcon._core.cpus import kept_bytes
 
 from .extension import isa
+from .operands import is_aligned
 
 try:
     from . import _core
@@ -16,20 +20,50 @@ except ImportError:  # `why_unavailable` says so
     _core = None  # type: ignore[assignment]
 
 
+_ELEMENTS = 2**15  # copied at a time
+# Small products that are kept, with their memory for residues and sums, for calls like them.
+ready: dict[Any, Callable[..., None]] = {}
+
+
 @cache
 def memory() -> Pool:
     """Return the pool of residues and sums, besides that of the engine's workspaces."""
     return Pool(kept_bytes())
 
 
+def release() -> None:
+    """Free what is kept between calls."""
+    ready.clear()
+    if _core is not None:
+        memory().clear()
+
+
 def modulo(
     terms: Any, weights: Any, parts: Any, modulus: int, base: int = 0, threads: int = 1
-) -> bool:
-    """Return whether the engine can address the matrices, and has done it."""
+) -> None:
+    """See `falcon._numpy.residues`; what the engine cannot address is copied piece by piece."""
     if abs(parts[0].strides[0]) < abs(parts[0].strides[1]):  # neighbours stay together
         terms, parts = [x.T for x in terms], [x.T for x in parts]
     try:
         _core.modulo(terms, weights, parts, modulus, base, threads, isa())
+        return
     except (KeyError, ValueError):  # another byte order, or alignment
-        return False
-    return True
+        step = max(_ELEMENTS // max(parts[0].shape[1], 1), 1)
+    for start in range(0, len(parts[0]), step):
+        rows = slice(start, start + step)
+        given = [x[rows] if _is_fit(x) else x[rows].astype(_kind(x)) for x in terms]
+        made = [x[rows] if _is_fit(x) else np.empty(x[rows].shape, _kind(x)) for x in parts]
+        _core.modulo(given, weights, made, modulus, base, 1, isa())
+        for part, x in zip(parts, made, strict=True):
+            part[rows] = x
+
+
+def _is_fit(x: np.ndarray) -> bool:
+    """Whether the engine can address an array."""
+    return x.dtype == _kind(x) and is_aligned(x)
+
+
+def _kind(x: np.ndarray) -> np.dtype:
+    """Return the type of a copy of an array for the engine."""
+    kind = x.dtype.newbyteorder("=")
+    return kind if kind in _core.NUMBERS else np.dtype(np.int64)

@@ -85,7 +85,8 @@ def _residue_type(
 ) -> DType:
     """Return the type of a result modulo p: `dtype`, or that of `out`, or the operands' common one.
 
-    Raises TypeError: it is no integer, or does not hold ``modulus - 1``; an operand is no integer.
+    Raises TypeError: it is no integer, or it or `out` does not hold ``modulus - 1``; an operand is
+    no integer.
     Raises ValueError: the operands are in GPU memory.
     """
     if adapter.device is not None:
@@ -94,15 +95,20 @@ def _residue_type(
         row = adapter.dtype(x)
         if row is None or not row.is_exact:
             raise TypeError(f"{name} has dtype {x.dtype}; modulus= multiplies integers")
-    given = None if out is None or dtype is not None else adapter.dtype(out)
-    if given is None or not given.is_exact:
-        given = result_type(adapter, operands, dtype)
+    of_out = None if out is None else adapter.dtype(out)
+    if of_out is not None and not of_out.is_exact and modulus > 1 / of_out.unit_roundoff:
+        raise TypeError(f"out has dtype {out.dtype}; it does not hold integers up to {modulus - 1}")
+    if dtype is not None:
+        given = named_type(adapter, dtype)  # operands are reduced, not cast
+    else:
+        common = common_type(adapter, operands.values())
+        given = common if of_out is None or not of_out.is_exact else of_out
     able = [x for x in TABLE if x.is_exact and np.iinfo(x.numpy).max >= modulus - 1]
     if given not in able:
         least = min(able, key=lambda x: (x.itemsize, x.is_unsigned))
         raise TypeError(
-            f"the result would be {given}, which does not hold integers up to {modulus - 1}; ask "
-            f"for dtype={least.name!r}"
+            f"the result would be {given}, which is no type of integers up to {modulus - 1}; "
+            f"ask for dtype={least.name!r}"
         )
     return given
 

@@ -78,7 +78,12 @@ def _check_not_by_name(adapter: Adapter, operands: Mapping[str, Any], options: O
 
 
 def einsum_operands(
-    adapter: Adapter, named: Mapping[str, Any], out: Any, dtype: Any, casting: Any
+    adapter: Adapter,
+    named: Mapping[str, Any],
+    out: Any,
+    dtype: Any,
+    casting: Any,
+    modulus: int | None = None,
 ) -> tuple[list[Any], Any]:
     """Return arrays, and the dtype of their sum of products; None: it is that of all of them.
 
@@ -103,7 +108,8 @@ def einsum_operands(
         raise TypeError(f"out has dtype {out.dtype}; no cast from {wanted} ({casting})")
     for i, x in enumerate(arrays):
         left = is_numeric(wanted) and is_numeric(x.dtype)
-        left = left and np.can_cast(x.dtype, wanted, "same_kind")
+        reduced = modulus is not None and x.dtype.kind in "iu"  # not wrapped before
+        left = left and (reduced or np.can_cast(x.dtype, wanted, "same_kind"))
         with np.errstate(all="ignore"):
             arrays[i] = x if left else x.astype(wanted, copy=False)
     return arrays, None if all(x.dtype == wanted for x in arrays) else wanted

@@ -211,8 +211,8 @@ def options_for(
 def check_packed(
     packed: PackedOperand, dtype: DType, backend: str, scheme: str | schemes.Scheme | Any
 ) -> None:
-    """Raise if arguments contradict how b was packed."""
-    if dtype.numpy != packed.dtype:
+    """Raise if arguments contradict how b was packed; modulo p, the type of the result is free."""
+    if packed.modulus is None and dtype.numpy != packed.dtype:
         raise TypeError(f"the arithmetic would be {dtype}, but b was packed for {packed.dtype}")
     if not packed.is_packed:
         return
@@ -228,7 +228,7 @@ def check_packed(
 
 def packed_type(packed: PackedOperand, a: Any, a_type: DType | None, result: DType) -> DType:
     """Return the type of the operands for a packed b, and an a whose elements are `a_type`."""
-    if packed.panels is None:
+    if packed.panels is None or packed.modulus is not None:
         return result
     panels, why = of(packed.panels), ""
     operand = None if a_type is None else both(a_type, panels)

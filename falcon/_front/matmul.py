@@ -212,7 +212,10 @@ def _by_packed(
     shape = (*array.shape[:-1], b.shape[1])
     target = None if out is None else adapter.target(out)
     if target is not None:
-        check_out(adapter, target, shape, of(b.dtype))
+        kind, row = of(b.dtype), adapter.dtype(target)
+        if dtype is None and b.modulus is not None and row is not None and row.is_exact:
+            kind, dtype = row, row.name
+        check_out(adapter, target, shape, kind)
     rows = int(np.prod(array.shape[:-1]))
     if len(shape) == 2:
         return gemm(array, b, out=target, dtype=dtype, **options)

@@ -46,16 +46,13 @@ _FINER = (1, 1.5, 2, 4)
 _PART, _SHARED = 5e-10, 2**16
 # Steps of K by which blocks may be longer than their share of a slice.
 _ROUNDED_UP = 64
-# Products that are kept, with their memory for residues and sums, of at most so many bytes each:
-# by the function that runs them, and its thread.
-_ready: dict[Any, Callable[..., None]] = {}
+# Products that are kept, by the function that runs them and its thread, and their most bytes each.
 _MOST_READY, _SMALL = 32, 2**18
 
 
 def modulo(*matrices: Any) -> None:
-    """Reduce matrices by the engine where it is able, else by NumPy: see `by_numpy.modulo`."""
-    if why_unavailable() is not None or not by_engine.modulo(*matrices):
-        by_numpy.modulo(*matrices)
+    """Reduce matrices by the engine, or by NumPy where there is none: see `by_numpy.modulo`."""
+    (by_engine if why_unavailable() is None else by_numpy).modulo(*matrices)
 
 
 @dataclass(frozen=True)
@@ -125,14 +122,14 @@ class Modular:
         """Return a function for operands that lie as those of another call; None: of large ones."""
 
         def run(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> np.ndarray:
-            key = run, get_ident()
-            product = _ready.pop(key, None)
+            key, ready = (run, get_ident()), by_engine.ready
+            product = ready.pop(key, None)
             if product is None:
                 product = self._product(self.first, bytearray(self._nbytes), a, b, out.shape)
             product(a, b, None, out, 1, 0)
-            if len(_ready) >= _MOST_READY:
-                _ready.clear()
-            _ready[key] = product
+            if len(ready) >= _MOST_READY:
+                ready.clear()
+            ready[key] = product
             return out
 
         return run if self.count == 1 and self._nbytes <= _SMALL else None
@@ -185,7 +182,8 @@ class Modular:
         return False
 
     def pack(self, b: np.ndarray, plan: Plan) -> Modular:
-        """Pack the residues of B."""
+        """Pack the residues of B; where it is empty, zeros."""
+        b = b if b.size else np.zeros([max(x, 1) for x in b.shape], b.dtype)
         nothing: Any = None
         way, made = self.way, []
         panels = None if way.sums is way.kind else way.kind.numpy
@@ -317,11 +315,9 @@ def _planned(
     length = ceil(K / count)
     inner = _of_parts(options, way.nbytes(problem.M, problem.N, length))
     count = ceil(K / length)
-    first, last = (
-        plan_for(_part(problem, way, x, inner), inner, backends)
-        for x in (length, K - (count - 1) * length)
-    )
-    return Modular(way, count, first, last)
+    rest = K - (count - 1) * length
+    plans = {x: plan_for(_part(problem, way, x, inner), inner, backends) for x in {length, rest}}
+    return Modular(way, count, plans[length], plans[rest])
 
 
 def _of_parts(options: Options, nbytes: int) -> Options:

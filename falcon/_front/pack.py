@@ -178,8 +178,11 @@ def _not_packed(plan: Plan, source: np.ndarray, pack_again: partial) -> PackedOp
 
 
 def _for_one_backend(options: Options, problem: Problem) -> Options:
-    """Choose the first backend that can multiply; NumPy, where packing saves nothing, is last."""
-    if options.backend != "auto":
+    """Choose the first backend that can multiply; NumPy, where packing saves nothing, is last.
+
+    Residues modulo p, which are of other types than the problem's, have their own choice.
+    """
+    if options.backend != "auto" or options.modulus is not None:
         return options
     first = next(x for x in available_backends() if x.why_not(problem) is None)
     return replace(options, backend=first.name)

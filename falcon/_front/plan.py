@@ -128,7 +128,8 @@ def _of_packed(a: Any, b: PackedOperand, dtype: Any, options: PlanningOptions) -
         other = plan_for(plain, replace(chosen, backend=backend, scheme="auto"))
     lost = predicted(other)
     named = replace(lost.method, name=f"{other.label}, not packed")
-    slower = f"{lost.total / best.total:.2f} x as long"
+    ratio = lost.total / best.total if best.total else 1.0  # empty ones take no time
+    slower = f"{ratio:.2f} x as long"
     table = best, replace(lost, method=named, refused=slower)
     why = f"b was packed for it; {named.name}: {slower}"
     return replace(made, why=why, seconds=best.seconds, table=lambda: table)

@@ -93,7 +93,7 @@ def matmul(
         x, y = (v.astype(np.uint8, casting="safe") if v.dtype == bool else v for v in (x, y))
     plan = plan_product("matmul", x, y, None, dtype, reread, options)
     made = _array("matmul", plan, x, y, None, 1, 0, options)
-    return made != 0 if counted else made
+    return made.astype(bool) if counted else made
 
 
 @takes_options(*KEYWORDS)

@@ -84,8 +84,10 @@ def pieces(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[Piece, ...]:
         return (Piece(0, 0, 0, _WHOLE, _WHOLE),)
     if sum(left) != sum(right):
         if sum(right) == 1:
-            return tuple(Piece(size, at, 0, _WHOLE, _WHOLE) for at, size in enumerate(left))
-        return tuple(Piece(size, 0, at, _WHOLE, _WHOLE) for at, size in enumerate(right))
+            one = right.index(1)  # others are empty
+            return tuple(Piece(size, at, one, _WHOLE, _WHOLE) for at, size in enumerate(left))
+        one = left.index(1)
+        return tuple(Piece(size, one, at, _WHOLE, _WHOLE) for at, size in enumerate(right))
     refined, start = [], 0
     ends = [list(accumulate(sizes)) for sizes in (left, right)]
     for end in sorted({*ends[0], *ends[1]} - {0}):

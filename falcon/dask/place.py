@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import dask
@@ -66,22 +66,16 @@ def placed(x: Any, y: Any, c: Any) -> Iterator[float]:
     held = (holders(x, on), holders(y, on)) if alike else (None, None)
     chunk = x.nbytes / (M * K), y.nbytes / (K * N)
     goes, moved = places(grid.counts, chunk, len(on.addresses), held)
-    destinations = _Destinations(c.name, np.array(on.addresses)[goes].tolist())
+    destinations = partial(_destinations, c.name, np.array(on.addresses)[goes].tolist())
     with dask.annotate(workers=destinations, allow_other_workers=True):
         yield moved
 
 
-@dataclass(frozen=True)
-class _Destinations:
-    """The worker that a task is sent to, by its key; none for tasks of others."""
-
-    name: str
-    goes: list[list[str]]
-
-    def __call__(self, key: Any) -> tuple[str, ...]:
-        if isinstance(key, tuple) and key[0] in (self.name, part_name(self.name)):
-            return (self.goes[key[1]][key[2]],)
-        return ()
+def _destinations(name: str, goes: list[list[str]], key: Any) -> tuple[str, ...]:
+    """Return the worker that a task is sent to, by its key; none for tasks of others."""
+    if isinstance(key, tuple) and key[0] in (name, part_name(name)):
+        return (goes[key[1]][key[2]],)
+    return ()
 
 
 def holders(x: Any, on: Cluster) -> np.ndarray | None:

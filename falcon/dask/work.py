@@ -9,7 +9,7 @@ import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from math import isnan
+from math import isnan, prod
 from typing import Any
 
 import numpy as np
@@ -101,11 +101,11 @@ class Step:
     def _add(self, work: Work, a: Any, b: Any, c: Any, out: Any, beta: Any) -> None:
         """Write ``alpha a @ b + beta c`` to `out`."""
         batch = out.shape[:-2]
-        if self.folds:
-            batch = ()
-            a, c, out = (x if x is None else x.reshape(-1, x.shape[-1]) for x in (a, c, out))
         if 0 in out.shape:
             return
+        if self.folds:
+            batch, rows = (), prod(out.shape[:-1])
+            a, c, out = (x if x is None else x.reshape(rows, x.shape[-1]) for x in (a, c, out))
         if a.shape[-1] == 0:
             out[...] = 0 if c is None else beta * c
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from math import inf, sqrt
+from math import inf
 from typing import NamedTuple
 
 from falcon._core.formulas import Counts
@@ -65,6 +65,11 @@ class SchemeCandidate:
         """Growth of errors: the product over the levels."""
         return self.facts.growth * (1.0 if self.outer is None else self.outer.rms_growth)
 
+    @cached_property
+    def sum_growth(self) -> float:
+        """Growth of sums of integers: the product over the levels."""
+        return self.facts.sums * (1.0 if self.outer is None else self.outer.sum_growth)
+
     @property
     def is_integral(self) -> bool:
         """Whether it may run on integers."""
@@ -93,8 +98,8 @@ class SchemeCandidates:
     def suited_to(self, problem: Problem, policy: Policy, max_growth: float = inf) -> Suited:
         """Return those whose blocks, coefficients and growth suit the problem and the limits."""
         least, most = policy.smallest_block, policy.nested_block * self._most_parts
-        if problem.is_exact:  # the numbers of no scheme grow by less than the square of its errors
-            max_growth = sqrt(problem.room) if problem.room else inf
+        if problem.is_exact:  # nothing is rounded, but floats hold sums of few bits
+            max_growth = problem.room or inf
         m, k, n = (min(size // least, most) for size in (problem.M, problem.K, problem.N))
         key = m, k, n, problem.is_exact, max_growth, policy.nested, policy.nested_block
         found = self._suited.get(key)
@@ -126,8 +131,10 @@ def _suits(
         return False
     larger = 1 if x.outer is None else nested_block
     parts = (x.counts.m, x.counts.k, x.counts.n)
-    fits = all(part * larger <= most for part, most in zip(parts, (m, k, n), strict=True))
-    return fits and x.rms_growth <= max_growth and (x.is_integral or not exact)
+    if not all(part * larger <= most for part, most in zip(parts, (m, k, n), strict=True)):
+        return False
+    growth = x.sum_growth if exact else x.rms_growth
+    return growth <= max_growth and (x.is_integral or not exact)
 
 
 def _competes(x: Facts) -> bool:

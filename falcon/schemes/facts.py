@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ._scheme import Scheme
 from .algebra import formats, symmetry
-from .metrics import one_sign_growth
+from .metrics import one_sign_growth, sum_growth
 
 _TABLE = Path(__file__).with_name("facts.csv")
 # The factors that become U, V and W in the images, in the order of `algebra.symmetries`.
@@ -39,6 +39,7 @@ class Facts(NamedTuple):
     # Growth of errors in general, and on entries of one sign (`metrics`).
     growth: float
     one_sign: float
+    sums: float  # growth of sums of integers
     is_integral: bool
     kind: str  # `Scheme.kind`
 
@@ -51,8 +52,8 @@ class Facts(NamedTuple):
 class Row(NamedTuple):
     """A row of the table, from which the facts of all six images follow.
 
-    `additions` are those of U, V and W with the products as outputs; `one_sign` are the growths of
-    the scheme and its two rotations.
+    `additions` are those of U, V and W with the products as outputs; `one_sign` and `sums` are the
+    growths of the scheme and its two rotations.
     """
 
     format: tuple[int, int, int]
@@ -61,6 +62,7 @@ class Row(NamedTuple):
     is_integral: bool
     additions: tuple[int, int, int]
     one_sign: tuple[float, float, float]
+    sums: tuple[float, float, float]
     kind: str
 
 
@@ -71,22 +73,22 @@ def images(scheme: Scheme) -> tuple[Facts, ...]:
 
 def table(schemes: dict[str, Scheme]) -> str:
     """Return the text of the table for these schemes."""
-    lines = ["name,kind,m,k,n,rank,phi,integral,u,v,w,one_sign,one_sign,one_sign"]
+    lines = ["name,kind,m,k,n,rank,phi,integral,u,v,w,one_sign,one_sign,one_sign,sums,sums,sums"]
     for name, scheme in sorted(schemes.items()):
         x = _row(scheme)
         cells = (name, x.kind, *x.format, x.rank, x.phi, int(x.is_integral))
-        lines.append(",".join(map(str, (*cells, *x.additions, *x.one_sign))))
+        lines.append(",".join(map(str, (*cells, *x.additions, *x.one_sign, *x.sums))))
     return "\n".join(lines) + "\n"
 
 
 def _row(scheme: Scheme) -> Row:
     u, v, w = (sums.additions for sums in scheme.shared_sums)
     w -= _transposition(scheme.format, scheme.rank)
-    rotated = (symmetry(scheme, image) for image in range(3))
-    first, second, third = (round(one_sign_growth(x.U, x.V, x.W), 6) for x in rotated)
+    rotated = [(x.U, x.V, x.W) for image in range(3) for x in [symmetry(scheme, image)]]
+    ones, sums = ([round(f(*x), 6) for x in rotated] for f in (one_sign_growth, sum_growth))
     return Row(
         scheme.format, scheme.rank, scheme.phi, scheme.is_integral,
-        (u, v, w), (first, second, third), scheme.kind,
+        (u, v, w), (ones[0], ones[1], ones[2]), (sums[0], sums[1], sums[2]), scheme.kind,
     )  # fmt: skip
 
 
@@ -102,9 +104,9 @@ def _images(row: Row) -> tuple[Facts, ...]:
     for image, (places, form) in enumerate(zip(_PLACES, formats(m, k, n), strict=True)):
         u, v, w = (row.additions[x] for x in places)
         w += _transposition(form, row.rank)
-        one_sign = row.one_sign[image % 3]
-        errors = row.phi, growth, one_sign
-        made.append(Facts(image, *form, row.rank, u, v, w, *errors, row.is_integral, row.kind))
+        growths = growth, row.one_sign[image % 3], row.sums[image % 3]
+        cost = row.rank, u, v, w
+        made.append(Facts(image, *form, *cost, row.phi, *growths, row.is_integral, row.kind))
     return tuple(made)
 
 
@@ -113,9 +115,10 @@ def stored() -> dict[str, tuple[Facts, ...]]:
     """Return the facts of the images of every scheme in the table, by name."""
     _, *lines = _TABLE.read_text(encoding="utf-8").splitlines()
     by_name = {}
-    for name, kind, m, k, n, rank, phi, integral, u, v, w, *ones in (x.split(",") for x in lines):
+    for name, kind, m, k, n, rank, phi, integral, u, v, w, *grown in (x.split(",") for x in lines):
+        ones, sums = [float(x) for x in grown[:3]], [float(x) for x in grown[3:]]
         by_name[name] = _images(Row(
-            (int(m), int(k), int(n)), int(rank), Fraction(phi), integral == "1",
-            (int(u), int(v), int(w)), (float(ones[0]), float(ones[1]), float(ones[2])), kind,
+            (int(m), int(k), int(n)), int(rank), Fraction(phi), integral == "1", (int(u), int(v),
+            int(w)), (ones[0], ones[1], ones[2]), (sums[0], sums[1], sums[2]), kind,
         ))  # fmt: skip
     return by_name

@@ -7,7 +7,7 @@ chapter 23, and Ballard, Benson, Druinsky, Lipshitz and Schwartz (arXiv:1507.006
 from __future__ import annotations
 
 from fractions import Fraction
-from math import sqrt
+from math import prod, sqrt
 
 import numpy as np
 
@@ -34,6 +34,19 @@ def one_sign_growth(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> float:
     u, v, w = (x.reshape(len(x), -1).astype(np.float64) for x in (U, V, W))
     weights = (u.sum(axis=1) * v.sum(axis=1)) ** 2
     return sqrt(float((w**2 * weights[:, None]).sum(axis=0).max()) / U.shape[2] ** 3)
+
+
+def sum_growth(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> float:
+    """Bound the integers that a scheme forms of integers: how many times the largest sum.
+
+    That is K times the largest elements of A and of B. Its shared sums are parts of others. Halves
+    make multiples of a power of two, which is then the unit.
+    """
+    factors = [x.astype(np.float64).reshape(len(x), -1) for x in (U, V, W)]
+    u, v, w = map(abs, factors)
+    products = u.sum(axis=1) * v.sum(axis=1)
+    units = prod(max(c.as_integer_ratio()[1] for c in {*x.ravel().tolist()}) for x in factors)
+    return float(max(products.max(), (products @ w).max())) * units / U.shape[2]
 
 
 def e_max(U: np.ndarray, V: np.ndarray, W: np.ndarray) -> Fraction:

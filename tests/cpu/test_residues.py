@@ -71,13 +71,18 @@ def test_reductions_are_those_of_numpy(isa, modulus, kind):
                     np.testing.assert_array_equal(out, wanted)
 
 
-def test_operands_that_the_engine_cannot_address_are_left_to_numpy():
-    x, found = np.arange(-6, 6).reshape(3, 4), np.empty((3, 4))
-    assert by_engine.modulo([x], [1], [found], 7, 7)
-    assert (found == [[1, 2, 3, -3], [-2, -1, 0, 1], [2, 3, -3, -2]]).all()
+def test_matrices_that_the_engine_cannot_address_are_copied_piece_by_piece(monkeypatch):
+    monkeypatch.setattr(by_engine, "_ELEMENTS", 8)  # two lines
+    x, wanted = np.arange(-6, 6).reshape(3, 4), [[1, 2, 3, -3], [-2, -1, 0, 1], [2, 3, -3, -2]]
     odd = np.zeros((3, 33), np.int8)[:, 1:].view([("", "i1"), ("x", "i4"), ("", "i1", 3)])["x"]
-    assert not by_engine.modulo([x.astype(">i4")], [1], [found], 7)
-    assert not by_engine.modulo([odd], [1], [found], 7)
+    odd[...] = x
+    for term in (x, x.astype(">i4"), x.astype(">i8"), x.astype("i2", order="F"), odd):
+        for found in (np.empty((3, 4)), np.empty((4, 3), ">i4").T, odd.copy()):
+            by_engine.modulo([term], [1], [found], 7, 7)
+            assert (found == wanted).all()
+    c = x.astype(">u2")
+    by_engine.modulo([x, c], [3, 1], [c], 7)  # written over a term
+    assert (c == (3 * x + x.astype(">u2")) % 7).all()
 
 
 def test_buffers_that_do_not_fit_are_refused():

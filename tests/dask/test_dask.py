@@ -42,10 +42,17 @@ SHAPES = [
     (((0, 4), (1, 4)), ((4, 3), (2, 3))),
     (((3, 0), (3, 1)), ((0, 4), (1, 4))),
     (((0, 3, 4), (1, 3, 4)), ((4, 5), (4, 5))),
+    (((3, 2, 0), (1, 2, 1)), ((0, 5), (1, 5))),
+    # Axes of one line beside empty chunks: broadcast ones, and rows.
+    (((2, 1, 7, 9), (1, (0, 0, 1), 3, 4)), ((3, 9, 5), (2, 5, 2))),
+    (((3, 7, 9), (2, 3, 4)), ((2, 1, 9, 5), (1, (1, 0), 9, 5))),
+    (((1, 9), ((0, 1, 0), 4)), ((9, 1), (3, (0, 0, 1)))),
 ]
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32", "int8", "int64", "complex64", "float16"])
+@pytest.mark.parametrize(
+    "dtype", ["float64", "float32", "int8", "int64", "complex64", "float16", "bool"]
+)
 @pytest.mark.parametrize(("left", "right"), SHAPES)
 def test_as_numpy(left, right, dtype):
     (a, x), (b, y) = chunked(*left, dtype), chunked(*right, dtype)

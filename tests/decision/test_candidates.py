@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from falcon import schemes
+from falcon._core.bound import growth_of_sums
 from falcon._core.dtypes import of
 from falcon._core.plan import Candidate, Method
 from falcon._core.policy import PACKED, host_policy
@@ -51,6 +52,17 @@ def test_what_is_known_of_nested_schemes_is_true_of_the_composition():
         assert [y.additions for y in made.shared_sums] == [known.u, known.v, known.w]
         assert x.rms_growth == pytest.approx(made.rms_growth) and x.rms_growth <= 8
         assert x.is_integral == made.is_integral
+        assert x.sum_growth == pytest.approx(growth_of_sums(made), rel=1e-5)
+
+
+@pytest.mark.parametrize("room", [5.0, 20.0, 100.0])
+def test_where_floats_hold_integers_schemes_whose_sums_fit_are_candidates(room):
+    """No other is built, to be refused: that takes milliseconds for each."""
+    problem = Problem(8192, 8192, 8192, of("float64"), room=room)
+    suited = scheme_candidates().suited_to(problem, host_policy(problem), np.inf).candidates
+    wide = dataclasses.replace(problem, room=1e300)
+    for x in scheme_candidates().suited_to(wide, host_policy(problem), np.inf).candidates:
+        assert (x in suited) == (growth_of_sums(x.scheme) <= room)
 
 
 def test_panels_of_a_packed_operand_have_a_price():

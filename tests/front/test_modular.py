@@ -1,12 +1,13 @@
 """Products modulo p are those of Python's integers, for every modulus, type, layout and scheme."""
 
+import tracemalloc
 from itertools import product as every
 
 import numpy as np
 import pytest
 
 import falcon
-from falcon._backends import BACKENDS
+from falcon._backends import BACKENDS, host_engine
 from reference.modular import modular
 
 MODULI = (2, 3, 4, 6, 127, 128, 251, 257, 1009, 2**15 - 19, 2**15 + 3, 2**20 - 3, 2**20 + 7,
@@ -97,10 +98,15 @@ def test_types(left):
         else:
             with pytest.raises(TypeError, match=r"ask for dtype='u?int"):
                 falcon.matmul(a, b, modulus=p)
-        for dtype in ("i4", "u8"):
-            c = falcon.gemm(a, b, modulus=p, out=np.empty((9, 11), dtype))
-            assert c.dtype == dtype
-            same(c, wanted)
+        packed = falcon.pack(b, modulus=p, dtype="i8")
+        assert packed.backend == host_engine().name
+        for dtype in ("i4", "u8", np.min_scalar_type(p - 1)):
+            for x, call in every((b, packed), (falcon.gemm, falcon.matmul)):
+                for how in ({"out": np.empty((9, 11), dtype)}, {"dtype": dtype}):
+                    c = call(a, x, modulus=p, **how)
+                    assert c.dtype == dtype
+                    same(c, wanted)
+            assert falcon.plan(a, b, modulus=p, dtype=dtype)(a, b).dtype == dtype
 
 
 # --- layout ---------------------------------------------------------------------------------
@@ -142,8 +148,11 @@ def test_out(p):
         room[:30] = a
         falcon.gemm(room[:30], b, room[:30], beta=1, modulus=p, out=room[shift:])
         same(room[shift:], exact(a, b, p, a, 1, 1))
-    narrow = np.empty((30, 30), np.min_scalar_type(p - 1))
-    same(falcon.matmul(a, b, narrow, modulus=p), exact(a, b, p))
+    for dtype in (np.min_scalar_type(p - 1), "f8", "c16", "O", ">i8"):
+        for call in (falcon.matmul, falcon.gemm):
+            found = call(a, b, modulus=p, out=np.empty((30, 30), dtype))
+            assert found.dtype == dtype
+            same(found, exact(a, b, p))
 
 
 @pytest.mark.parametrize("p", FEW)
@@ -197,6 +206,23 @@ def test_repeated_calls_keep_their_modulus():
         same(falcon.matmul(x.T, x, modulus=1009), exact(x.T, x, 1009))
 
 
+def test_what_calls_keep_is_released():
+    random = np.random.default_rng(9)
+    falcon.release_workspace()
+    tracemalloc.start()
+    try:
+        for n in range(80, 110):
+            a = whole(random, (n, n))
+            for _ in range(3):  # the second call is kept
+                falcon.matmul(a, a, modulus=1009)
+        kept, _ = tracemalloc.get_traced_memory()
+        falcon.release_workspace()
+        assert kept - tracemalloc.get_traced_memory()[0] > 30 * 4 * 80**2
+    finally:
+        tracemalloc.stop()
+    same(falcon.matmul(a, a, modulus=1009), exact(a, a, 1009))
+
+
 # --- options --------------------------------------------------------------------------------
 
 
@@ -231,6 +257,7 @@ ONES = np.ones((3, 3), "i8")
         ((ONES, ONES), {"modulus": 2**31}, ValueError, r"modulus is 2147483648; .*2\*\*31"),
         ((ONES, ONES), {"modulus": 7.0}, TypeError, "modulus is 7.0; expected an integer"),
         ((ONES, ONES), {"modulus": True}, TypeError, "modulus is True; expected an integer"),
+        ((ONES, ONES), {"modulus": np.array(7)}, TypeError, "modulus is array.7.; expected"),
         ((ONES, ONES), {"modulus": "7"}, TypeError, "modulus is '7'; expected an integer"),
         ((ONES * 1.0, ONES), {"modulus": 7}, TypeError, "a has dtype float64"),
         ((ONES, ONES * 1j), {"modulus": 7}, TypeError, "b has dtype complex128"),
@@ -239,6 +266,8 @@ ONES = np.ones((3, 3), "i8")
         ((ONES, ONES), {"modulus": 1009, "dtype": "i1"}, TypeError, "'u?int16'"),
         ((ONES, ONES), {"modulus": 7, "dtype": "f8"}, TypeError, "'u?int8'"),
         ((ONES, ONES), {"modulus": 257, "out": np.empty((3, 3), "u1")}, TypeError, "'u?int16'"),
+        ((ONES, ONES), {"modulus": 2**25, "out": np.empty((3, 3), "f4")}, TypeError, "hold"),
+        ((ONES, ONES), {"modulus": 7, "out": np.empty((3, 3), bool)}, TypeError, "out has dtype"),
         ((ONES.astype("i1"),) * 2, {"modulus": 129}, TypeError, "'uint8'|'int16'"),
         ((ONES, ONES[:2]), {"modulus": 7}, ValueError, "shape"),
         ((ONES, ONES), {"modulus": 7, "out": np.empty((2, 3), "i8")}, ValueError, "shape"),
@@ -283,6 +312,15 @@ def test_sums_over_products():
             TypeError, match=r"modulus= reduces sums that are matrix products; .*->"
         ):
             falcon.einsum(text, *arrays, modulus=p)
+
+
+def test_operands_of_einsum_are_reduced_before_they_are_cast():
+    random = np.random.default_rng(10)
+    a, b = whole(random, (5, 6), "u8"), whole(random, (6, 4))
+    for dtype in ("i8", "u8", "u1"):
+        found = falcon.einsum("ij,jk->ik", a, b, modulus=7, dtype=dtype, casting="unsafe")
+        assert found.dtype == dtype
+        same(found, exact(a, b, 7))
 
 
 def test_functions_without_a_modulus():

@@ -2,6 +2,7 @@
 
 import pickle
 import re
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -134,10 +135,23 @@ def test_packed(p):
             found = falcon.gemm(a[::-1], w, c, alpha=-2, beta=3)
             np.testing.assert_array_equal(found, (-2 * wanted[::-1] + 3 * (c % p)) % p)
     falcon.gemm(a, packed, check="verify")
+    for M, K, N in ((0, 4, 3), (4, 0, 3), (4, 3, 0)):
+        x, empty = np.ones((M, K), int), falcon.pack(np.ones((K, N), int), modulus=p)
+        np.testing.assert_array_equal(falcon.gemm(x, empty), np.full((M, N), K % p))
+        for w in (empty, falcon.pack(np.ones((K, N)), scheme="classical")):
+            assert falcon.plan((M, K), w).problem.packed
     with pytest.raises(ValueError, match="modulus is 5, but b was packed for modulus"):
         falcon.gemm(a, packed, modulus=5)
     with pytest.raises(ValueError, match="packed for products without a modulus"):
         falcon.matmul(a, falcon.pack(b), modulus=p)
+
+
+def test_packed_where_only_numpy_runs(monkeypatch):
+    only_numpy = [BACKENDS["numpy"]]
+    monkeypatch.setattr(sys.modules["falcon._front.pack"], "available_backends", lambda: only_numpy)
+    a, b = np.arange(12).reshape(3, 4), np.arange(20, dtype="u1").reshape(4, 5)
+    packed = falcon.pack(b, modulus=7, dtype="i8")
+    np.testing.assert_array_equal(falcon.gemm(a, packed), a @ b % 7)
 
 
 def test_a_wrong_product_is_reported(monkeypatch):

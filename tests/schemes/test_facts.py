@@ -6,7 +6,7 @@ import pytest
 
 from falcon.schemes import catalogue, facts, get, names, symmetries
 from falcon.schemes.algebra import symmetry
-from falcon.schemes.metrics import one_sign_growth
+from falcon.schemes.metrics import one_sign_growth, sum_growth
 
 
 def test_the_table_is_up_to_date():
@@ -25,6 +25,7 @@ def test_facts_of_images(name):
         assert x.phi == image.phi and x.growth == image.rms_growth
         assert x.is_integral == image.is_integral and x.kind == image.kind
         assert x.one_sign == pytest.approx(one_sign_growth(image.U, image.V, image.W), abs=1e-6)
+        assert x.sums == pytest.approx(sum_growth(image.U, image.V, image.W), abs=1e-6)
         assert symmetry(get(name), number) == image
         assert symmetry(get(name), number).name == image.name
 
