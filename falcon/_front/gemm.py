@@ -24,7 +24,7 @@ from .planner import requested
 from .validate import number, scalar
 
 # Types of alpha and beta of calls that are recalled.
-_SCALARS = int, float
+_SCALARS = float, int
 
 
 @overload
@@ -118,7 +118,7 @@ def gemm(
     if packed is not None and not packed.is_packed:
         b, arguments = packed.source, (*arguments, ("packed", (packed.kept, packed.dtype)))
     plain_call = type(alpha) in _SCALARS and type(beta) in _SCALARS
-    if plain_call and (alpha, beta) == (1, 0):
+    if plain_call and alpha == 1 and beta == 0:
         plain_call = c is None
     elif plain_call and type(a) is np.ndarray:
         arguments = (*arguments, ("alpha", alpha), ("beta", beta))
