@@ -31,6 +31,12 @@ def clean():
         catalogue._table.cache_clear()
 
 
+@pytest.fixture
+def engine():
+    """For tests of what only falcon's own kernels do: elsewhere they are skipped."""
+    return pytest.importorskip("falcon._cpu._core", reason="needs the compiled extension")
+
+
 def pytest_collectstart(collector):
     """Tests hold no examples: whoever looks for some hides that a file cannot be imported."""
     if type(collector).__name__ == "DoctestModule":

@@ -10,18 +10,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from falcon._backends import host_engine
 from falcon._core import observe
-from falcon._core.dtypes import FLOAT32, FLOAT64, DType
+from falcon._core.dtypes import DType
 from falcon._core.options import Options, are_default, settings, threads_of
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
-from falcon._core.policy import SMALLEST_PLANNED
 from falcon._core.symmetric import is_transpose
 from falcon._core.threads import limit_here
 from falcon._numpy.original import quiet_matmul
@@ -30,13 +29,9 @@ from falcon._numpy.threads import exceeds
 from .adapters.host import NUMPY, viewed
 from .planner import is_kept, planning_state
 
-# NumPy usually has one object for each; small calls with another dtype object are planned.
-_SINGLE, _DOUBLE = FLOAT32.numpy, FLOAT64.numpy
 _ARRAY = np.ndarray
 _overlap = np.may_share_memory  # by bounds: a false alarm costs only a buffer
-# Bits of `numpy.ndarray.flags.num`.
-_CONTIGUOUS, _OWNDATA, _ALIGNED, _WRITEABLE = 0x3, 0x4, 0x100, 0x400
-_BEHAVED = _ALIGNED | _WRITEABLE
+_OWNDATA = 0x4  # of the bits of `numpy.ndarray.flags.num`
 # Calls that are kept; all are dropped when there are this many.
 _MOST = 1024
 
@@ -100,15 +95,11 @@ def _find_small_product(a: np.ndarray, b: np.ndarray, out: np.ndarray | None) ->
     """Multiply by the function that takes the place of this one."""
     global _small_product
     of_engine = getattr(host_engine(), "small_product", lambda _: None)(quiet_matmul)
-    _small_product = of_engine or _by_library
+    _small_product = of_engine or (lambda *_: None)
     return _small_product(a, b, out)
 
 
-def _by_library(a: np.ndarray, b: np.ndarray, out: np.ndarray | None) -> Any:
-    return quiet_matmul(a, b, out) if is_small(a, b, out) else None
-
-
-# Multiplies small arrays; returns None for others.
+# Multiplies small arrays; returns None for others, and without falcon's kernels.
 _small_product: Callable[..., Any] = _find_small_product
 
 
@@ -130,35 +121,6 @@ def keep(calls: Calls, key: Any, run: Callable[..., Any], result: tuple | None =
     if len(calls) >= _MOST:
         calls.clear()
     calls[key] = Call(run, result, settings(), limit_here(), planning_state())
-
-
-def is_small(a: np.ndarray, b: np.ndarray, out: np.ndarray | None) -> bool:
-    """Whether the arrays of a call without options are plain, and their product needs no plan.
-
-    At 64 x 64 validation and the look-up of a plan would cost three times the multiplication.
-    NumPy itself handles an `out` that overlaps an operand.
-    """
-    dtype = a.dtype
-    if dtype is not b.dtype or not (dtype is _SINGLE or dtype is _DOUBLE):
-        return False
-    shape = _small_result(a.shape, b.shape)
-    if shape is None:
-        return False
-    left, right = a.flags.num, b.flags.num
-    if not (left & _CONTIGUOUS and right & _CONTIGUOUS and left & right & _ALIGNED):
-        return False
-    if out is None:
-        return True
-    return out.dtype is dtype and out.shape == shape and out.flags.num & _BEHAVED == _BEHAVED
-
-
-@lru_cache(_MOST)
-def _small_result(shape: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, int] | None:
-    """Return the shape of a small product of matrices; None: of another."""
-    if len(shape) != 2 or len(other) != 2 or shape[1] != other[0]:
-        return None
-    (M, K), N = shape, other[1]
-    return (M, N) if 2.0 * M * N * K <= SMALLEST_PLANNED else None
 
 
 def _key(a: np.ndarray, b: np.ndarray, out: np.ndarray | None, arguments: tuple) -> tuple:

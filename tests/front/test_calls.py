@@ -136,6 +136,7 @@ def test_strides_that_flags_do_not_tell(recalled, first, second):
     np.testing.assert_array_equal(result, other @ b)
 
 
+@pytest.mark.usefixtures("engine")
 @pytest.mark.skipif(usable_cpus() < 2, reason="one CPU: nothing to limit")
 def test_other_cpus_are_planned_again(recalled):
     a, b = operands()

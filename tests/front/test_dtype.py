@@ -39,6 +39,7 @@ def cast_product(a, b, dtype):
     return product.astype(np.float32).astype(dtype) if of(dtype).itemsize == 2 else product
 
 
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("row", [x for x in ENGINE if x.wide and not x.is_exact], ids=str)
 def test_sums_are_not_rounded_twice(row):
     rng = np.random.default_rng(3)

@@ -57,6 +57,7 @@ def test_every_type(dtype, symmetric, transpose):
         np.testing.assert_array_equal(out, part(wanted, symmetric, before))
 
 
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("backend", ["cpu", "numpy"])
 @pytest.mark.parametrize("scheme", ["classical", "strassen", "3x4x5:47"])
 @pytest.mark.parametrize("symmetric", ["full", "lower", "upper"])
@@ -84,6 +85,7 @@ def test_matmul_and_gemm_see_the_shared_memory():
     assert falcon.plan(square, square).problem.symmetric == ""
 
 
+@pytest.mark.usefixtures("engine")
 def test_a_recalled_call_is_not_taken_for_a_symmetric_one():
     """Shapes, flags and types alike: with the memory shared, then not, then seen twice."""
     matmul = partial(falcon.matmul, backend="cpu")  # NumPy looks at the memory itself
@@ -168,6 +170,7 @@ def test_results_are_symmetric_and_keep_the_promise(scheme):
         assert (np.abs(got - right) <= bound).all()
 
 
+@pytest.mark.usefixtures("engine")
 def test_nonfinite_values_spread_no_further_than_classically():
     x = np.ones((80, 90), "f4")
     x[3, 70] = np.inf
@@ -226,6 +229,7 @@ def test_plans_of_symmetric_products():
     assert (plan.error_bound(x.T, x, proved=True) > bound / 100).all()
 
 
+@pytest.mark.usefixtures("engine")
 def test_a_limit_of_the_workspace_is_kept():
     x = whole_numbers((512, 700), "f4")
     with pytest.raises(ValueError, match="workspace_limit"):
@@ -300,6 +304,7 @@ def test_complex_products_of_which_nothing_is_read():
     np.testing.assert_array_equal(falcon.gram(x, c=c, beta=1e-60), np.full((3, 3), 4))
 
 
+@pytest.mark.usefixtures("engine")
 def test_a_copy_of_c_counts_in_the_workspace():
     """Where c overlaps out otherwise than whole, the product in parts reads a copy of it."""
     x = whole_numbers((40, 300), "f8")
@@ -329,6 +334,7 @@ def test_copies_for_numpys_blas_stay_symmetric(limit):
     np.testing.assert_allclose(got, x.T.astype("f8") @ x, rtol=0, atol=1e-3)
 
 
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("dtype", ["i4", "f2", "f4", "f8", "c8", "c16"])
 @pytest.mark.parametrize("size", [(3, 4), (20, 18), (130, 120)])
 @pytest.mark.parametrize("part", ["full", "lower", "upper"])

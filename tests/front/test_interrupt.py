@@ -43,6 +43,7 @@ print("well" if interrupted else "late")
 """
 
 
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("scheme", ["classical", "strassen"])
 @pytest.mark.parametrize("backend", ["cpu", "numpy"])
 def test_interrupt(backend, scheme):

@@ -273,6 +273,7 @@ def batch_of(dtype, n, rows, columns, how):
     }[how]()
 
 
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize(
     "dtypes",
     [*((x, x) for x in ("i1", "i4", "u2", "i8", "f2", "f4", "f8")),
@@ -291,6 +292,7 @@ def test_a_batch_is_not_a_loop_in_python(one_by_one, dtypes, how, size, limit):
         assert not one_by_one
 
 
+@pytest.mark.usefixtures("engine")
 def test_axes_of_a_batch_are_broadcast_in_one_call(one_by_one):
     a = batch_of("i4", 6, 11, 12, "strided").reshape(2, 3, 1, 11, 12)[:, ::-1]
     b = batch_of("i4", 4, 12, 10, "plain").reshape(4, 12, 10)

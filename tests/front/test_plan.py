@@ -92,6 +92,7 @@ def test_a_packed_operand_is_planned_as_it_is_multiplied(planned, kind):
         falcon.plan((60, 70), packed, scheme="classical")
 
 
+@pytest.mark.usefixtures("engine")
 def test_memory_limit_of_packed_operands():
     b = np.ones((2048, 3072))
     how = {"rows": 4096, "backend": "numpy"}

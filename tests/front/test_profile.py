@@ -21,6 +21,7 @@ def no_rest(monkeypatch):
     monkeypatch.setattr("time.sleep", lambda seconds: None)
 
 
+@pytest.mark.usefixtures("engine")
 def test_profile():
     with falcon.profile() as p, falcon.accelerate(quiet=True):
         for _ in range(4):

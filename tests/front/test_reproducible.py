@@ -10,7 +10,8 @@ import pytest
 import falcon
 from falcon._core.rates import Rates
 
-blocking = pytest.importorskip("falcon._cpu.blocking", reason="needs the compiled extension")
+pytest.importorskip("falcon._cpu._core", reason="needs the compiled extension")
+blocking = pytest.importorskip("falcon._cpu.blocking")
 pool = pytest.importorskip("falcon._cpu.pool")
 
 SIZES = [(1, 700, 300), (40, 50, 60), (300, 200, 100), (700, 701, 702), (1400, 1300, 1200),
