@@ -1,8 +1,8 @@
 """The one search: over schemes, kinds of arithmetic and backends, for the least predicted time.
 
 Lower bounds prune: schemes are evaluated (chunks, workspace, exact prediction) in ascending order
-of their lower bounds, until none is left that could still win by much. The table of
-`Plan.explain`, with all the others, is built on demand (`explain.py`).
+of their lower bounds, until none is left that could still win. The table of `Plan.explain`, with
+all the others, is built on demand (`explain.py`).
 """
 
 from __future__ import annotations
@@ -28,9 +28,6 @@ from .ways import Way, ways
 
 # A scheme with more workspace than usual must save 1.5 % of another scheme's time.
 _ROOM_PRICE = 1.015
-# By how much the bound of a nested scheme must beat the best nested one, or it is not built, which
-# takes 10 to 40 ms: bounds are too low for large problems, as they leave out cuts into chunks.
-_WORTH_BUILDING = 1.03
 
 
 @dataclass
@@ -162,19 +159,13 @@ class Search(Methods):
             )
             any_suited = bool(suited)
         heapify(hopeful)
-        best_nested = inf
         while hopeful and hopeful[0][0] <= fastest:
-            least, place = heappop(hopeful)
-            number, at = divmod(place, len(suited))
-            way, is_nested = compared[number], suited[at].outer is not None
-            if is_nested and least * _WORTH_BUILDING > best_nested:
-                continue
+            number, at = divmod(heappop(hopeful)[1], len(suited))
+            way = compared[number]
             if not panels_fit(problem, facts[at], self.options, way.operand):
                 continue
             for method in self.methods_of(way, suited[at].scheme):
-                found = self._add(way, method)
-                fastest = min(fastest, found)
-                best_nested = min(best_nested, found) if is_nested else best_nested
+                fastest = min(fastest, self._add(way, method))
         return any_suited
 
     def _why(self, best: Candidate) -> str:

@@ -8,7 +8,6 @@ schemes, whereas a search over the flat composition would start from nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 
 import numpy as np
 
@@ -140,8 +139,8 @@ class _Program:
         return value
 
     def _plus(self, x: Term, y: Term, ratio: int) -> Term:
-        factor = Fraction(y[1]) * ratio / Fraction(x[1])
-        if factor.denominator != 1:
+        scaled = y[1] * ratio
+        if scaled % x[1]:
             raise IndivisibleError
-        self.temporaries.append((x[0], y[0], int(factor)))
+        self.temporaries.append((x[0], y[0], int(scaled // x[1])))
         return self._n_inputs + len(self.temporaries) - 1, x[1]

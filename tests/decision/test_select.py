@@ -21,7 +21,7 @@ from falcon._core.rates import Rates
 from falcon._cpu.backend import CpuBackend
 from falcon._numpy.backend import NumpyBackend
 from falcon.decision.candidates import scheme_candidates
-from falcon.decision.search import Search, weighted
+from falcon.decision.search import Search
 from falcon.decision.ways import Way, ways
 
 FLOAT, INT = of("float32"), of("int32")
@@ -426,8 +426,8 @@ def test_the_same_input_gives_the_same_plan():
 
 
 @pytest.mark.parametrize("limit", [None, 2**28, 2**24])
-def test_pruning_loses_little(monkeypatch, limit):
-    """The choice is about as fast as if every scheme had been worked out."""
+def test_pruning_loses_nothing(monkeypatch, limit):
+    """The choice is as fast as if every scheme had been worked out."""
     backend = CpuBackend()
     if backend.why_unavailable() is not None:
         pytest.skip("needs the compiled extension")
@@ -446,9 +446,7 @@ def test_pruning_loses_little(monkeypatch, limit):
     )
     for problem, plan in zip(problems, pruned, strict=True):
         full = choose(problem, asked, [backend], Machine(rates))
-        policy = host_policy(problem)
-        pruned, best = (weighted(Candidate(x.method, x.seconds), policy) for x in (plan, full))
-        assert pruned <= 1.01 * best
+        assert plan.method == full.method
 
 
 def test_a_short_batch_of_small_products_is_a_librarys():
