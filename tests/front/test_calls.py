@@ -310,3 +310,18 @@ def test_batches_that_numpy_multiplies_are_recalled(monkeypatch, shapes, given):
         np.testing.assert_array_equal(falcon.matmul(a, b), wanted)
     other = falcon.matmul(a.astype("f4"), b)
     np.testing.assert_array_equal(other, wanted)
+
+
+def test_a_product_by_a_packed_operand_into_its_own_memory():
+    """It may be redone with B itself, which is not overwritten before; also after other calls."""
+    a, b = operands(60, 60, 60)
+    kept, other = b.copy(), np.empty_like(b)
+    packed = falcon.pack(b, scheme="strassen")
+    for out in (other, other, b):
+        b[...] = kept
+        x = a.copy()
+        x[3, 4] = np.inf if out is b else 1
+        with np.errstate(all="ignore"):
+            expected = x @ kept
+        falcon.gemm(x, packed, out=out)
+        np.testing.assert_array_equal(out, expected)

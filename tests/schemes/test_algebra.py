@@ -6,6 +6,7 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
+import falcon
 from falcon import schemes
 from falcon.schemes import (
     Scheme,
@@ -134,3 +135,14 @@ def test_direct_sum_refusals():
         direct_sum(x, x, "x")
     with pytest.raises(ValueError, match="differ in"):
         direct_sum(x, y, "m")
+
+
+def test_a_composition_whose_sums_would_take_divisions_is_right():
+    """In such a case they are searched in the flat coefficients."""
+    U, V = [[[2, 3]], [[1, 1]]], [[[-1], [1]], [[3], [-2]]]
+    skewed, strassen = Scheme(U, V, np.ones((2, 1, 1), int)), schemes.get("strassen")
+    random = np.random.default_rng(0)
+    a, b = random.integers(-9, 10, (60, 80)), random.integers(-9, 10, (80, 40))
+    for scheme in (strassen @ skewed, skewed @ strassen):
+        made = falcon.gemm(a.astype(float), b.astype(float), scheme=scheme)
+        np.testing.assert_array_equal(made, a @ b)
