@@ -25,7 +25,7 @@ from falcon.schemes import Scheme
 
 from . import available, cublas, device, driver, kernels, model, operands, repaired, workspaces
 from .arrays import library_of
-from .geometry import Tables
+from .geometry import Tables, segment_bytes
 from .layout import Layout, layout_of
 from .matrix import Memory
 from .packed import Packed, Payload, Sums
@@ -210,19 +210,21 @@ class GpuBackend:
             return Payload(b, None)
         _, columns, inner = layout.block
         memory = allocate(layout.scheme.rank * columns * inner * operand.panel_bytes)
-        powers = Memory(0, 0, None)
+        powers = segments = Memory(0, 0, None)
         steps: list[Step] = []
         fit = kernels.exponent_of_norms(layout.scheme, operand)
         if fit or (plan.guarded and layout.scheme.n > 1):
             powers = allocate(Tables(plan.problem.N, plan.problem.accumulator.itemsize).nbytes)
-            lines = [kernels.Lines(b.transposed(), columns, powers.pointer)]
+            if fit:
+                segments = allocate(segment_bytes(plan.problem.N, plan.problem.K))
+            lines = [kernels.Lines(b.transposed(), columns, powers.pointer, segments.pointer)]
             scratch = memory.pointer, memory.nbytes
             steps += kernels.powers(lines, *scratch, plan.guarded, fit)
         sums = Sums(memory.pointer, columns, inner, b.by_columns, True, operand)
         spans = (0, inner), (0, columns)
         part = kernels.Part(b, (inner, columns), *spans, sums, powers.pointer)
         run(*steps, kernels.combine(layout.scheme, operand, of_b=part))
-        return Payload(b, Packed(sums, memory, powers))
+        return Payload(b, Packed(sums, memory, powers, segments))
 
     def column_norms(self, b: Matrix, plan: Plan) -> Any:
         """Return that products are guarded; `pack` finds the powers of B's columns."""

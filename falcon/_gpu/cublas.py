@@ -16,14 +16,16 @@ from typing import Any
 
 from falcon._core.dtypes import DType
 
+from .geometry import UNIT, round_up
 from .matrix import Memory, Operand
 
 # CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION: partial sums of a 16-bit product are added in
 # float32; without it they may be rounded to 16 bits first.
 _MATH_MODE = 16
 # Tensor cores truncate sums while they add up (arXiv:2203.03341): the error grows with the length.
-# Products of the largest parts are at most that long, and cuBLAS adds the next one to the last.
-_LONGEST = 2048
+# Products of the largest parts are at most that long, and cuBLAS adds the next one to the last; one
+# beyond the second number is cut in two, because float32 sums as short err less.
+_LONGEST, _WHOLE = 1024, 600
 # CUBLAS_OP_N, CUBLAS_OP_T.
 _OPERATIONS = {False: 0, True: 1}
 _OPERAND = (c_void_p, c_int, c_int64, c_int64)  # pointer, type, leading dimension, step
@@ -103,6 +105,7 @@ def products(
     beta: float = 0.0,
     batch: int = 1,
     operand: DType,
+    stage: str = "multiply",
 ) -> list[Product]:
     """Describe ``out = alpha a b + beta out`` for cuBLAS, which takes matrices by columns.
 
@@ -113,7 +116,7 @@ def products(
     Along the inner dimension A's parts follow one another, the largest first, and B's the smallest
     first. So the first s + 1 parts of A meet the last s + 1 of B where the places i + j are s, in
     one longer product: three products for the six of "bf16x6", the smallest first. The last, of the
-    largest parts, is cut (see `_LONGEST`).
+    largest parts, is cut (see `longest`).
     """
     sums, parts = operand.accumulator, operand.parts
     name = operand.cublas_sums or sums.cublas_sums
@@ -124,7 +127,7 @@ def products(
     to_b = (1 if b.by_columns else b.ld) * b.dtype.itemsize
     for s in reversed(range(parts)):
         whole, skipped = (s + 1) * inner, (parts - 1 - s) * inner
-        step = _LONGEST if s == 0 < parts - 1 else whole
+        step = longest(inner) if s == 0 < parts - 1 else whole
         for first in range(0, whole, step):
             left = replace(a, pointer=a.pointer + first * to_a)
             right = replace(b, pointer=b.pointer + (skipped + first) * to_b)
@@ -144,23 +147,30 @@ def products(
                 getattr(_wrapper(), name),
                 _wrapper().CUBLAS_GEMM_DEFAULT,
             )
-            made.append(Product(arguments))
+            made.append(Product(arguments, stage))
     return made
+
+
+def longest(inner: int) -> int:
+    """Return the length of the pieces in which products of the largest parts are formed."""
+    pieces = max(-(-inner // _LONGEST), 1 + (inner > _WHOLE))
+    return min(round_up(-(-inner // pieces), UNIT), inner)
 
 
 def products_of_parts(inner: int, parts: int) -> int:
     """Return how many products `products` makes."""
-    return parts - 1 + (-(-inner // _LONGEST) if parts > 1 else 1)
+    return parts - 1 + (-(-inner // longest(inner)) if parts > 1 else 1)
 
 
 def growth_of_sums(inner: int) -> float:
     """Return the RMS error of sums on tensor cores, relative to float32 sums as long.
 
-    Measured on an H200, for two float16 parts: 1.31, 1.85, 2.19, 3.03 for 300, 700, 1024, 2048 (up
-    to 3.5 for uneven rows and columns); longer ones, which are cut: 2.15, 1.52, 1.07 for 4096,
-    8192, 16384. Three bfloat16 parts err a little less.
+    Measured on an H200, for two float16 parts in one piece: 1.31, 1.85, 2.19, 3.03 for 300, 700,
+    1024, 2048 (up to 3.5 for uneven rows and columns). Errors of pieces add up at random, as those
+    of float32 sums do.
     """
-    return 3.5 * (min(inner, _LONGEST) / _LONGEST) ** 0.44
+    piece = longest(inner)
+    return 3.5 * (piece / 2048) ** 0.44 * (piece / inner) ** 0.5
 
 
 class Turn:

@@ -3,9 +3,10 @@
 ::
 
     powers of lines           A, B  -> powers of two      norms.cu, powers.cu; for "auto" and parts
+    means                     A, B  -> m, S; m S -> C     means.cu, a product; for parts
     for each chunk of rows, columns:                      (one chunk without a workspace limit)
         for each chunk of the inner dimension:
-            Combine A, Combine B    A, B  -> At, Bt       lines times their powers, once each
+            Combine A, Combine B    A, B  -> At, Bt       lines times their powers, once each; A - m
             products                At, Bt -> H           a strided-batched call per chain length
         Combine H                   H     -> C            undoes the powers, applies alpha and beta
         repair                                            ends at once unless a region has a flag
@@ -17,11 +18,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from falcon._core.dtypes import FLOAT32
 from falcon._core.plan import Plan
 from falcon.codegen.cuda_plan import products
 
 from . import cublas, kernels, repaired
-from .geometry import flag_bytes
+from .geometry import UNIT, flag_bytes, round_up, segments
 from .layout import Buffers, Span
 from .matrix import Operand
 from .operands import Operands, make_copies
@@ -53,6 +55,8 @@ def steps_of(
         stages = _Stages(plan, copied, packed, places)
         if plan.guarded or plan.method.splits > 1:
             stages.find_powers()
+        if plan.method.splits > 1:
+            stages.multiply_means(alpha, beta)
         stages.multiply(alpha, beta)
         steps += stages.steps
     if copied[3] is not operands[3]:
@@ -84,6 +88,7 @@ class _Stages:
         self._held: tuple[kernels.Part | None, kernels.Part | None] = (None, None)
         # Addresses of the powers of A's rows and B's columns; 0: all are 1.
         self._powers_a, self._powers_b = 0, 0 if packed is None else packed.powers.pointer
+        self._segments = places.segments if packed is None else packed.segments.pointer
 
     def find_powers(self) -> None:
         """Find powers of two for lines; those of a packed B are known.
@@ -95,13 +100,30 @@ class _Stages:
         lines = []
         if fit or scheme.m > 1:
             self._powers_a = places.powers_a
-            lines.append(kernels.Lines(self._a, M, self._powers_a))
+            lines.append(kernels.Lines(self._a, M, self._powers_a, places.means))
         if self._packed is None and (fit or scheme.n > 1):
             self._powers_b = places.powers_b
-            lines.append(kernels.Lines(self._b.transposed(), N, self._powers_b))
+            b = self._b.transposed()
+            lines.append(kernels.Lines(b, N, self._powers_b, places.segments))
         if lines:
-            room = places.flags - places.at
-            self.steps += kernels.powers(lines, places.at, room, equilibrate, fit)
+            room, columns = places.flags - places.at, self._powers_b if fit else 0
+            self.steps += kernels.powers(lines, places.at, room, equilibrate, fit, columns)
+
+    def multiply_means(self, alpha: float, beta: float) -> None:
+        """Write the product of A's means and the sums of B's segments, and c, to the result."""
+        (M, K), N, out = self._a.shape, self._out.shape[1], self._out
+        if self._c is not None and not self._c.is_same(out):
+            self.steps.append(kernels.copy(self._c, out))
+        self.steps += cublas.products(
+            *(M, N, segments(K)),
+            Operand(self._places.means, round_up(M, UNIT), True, 0, FLOAT32),
+            Operand(self._segments, round_up(N, UNIT), False, 0, FLOAT32),
+            Operand.of(out),
+            alpha=alpha,
+            beta=beta,
+            operand=FLOAT32,
+            stage="means",
+        )
 
     def multiply(self, alpha: float, beta: float) -> None:
         """Go over all chunks."""
@@ -131,7 +153,7 @@ class _Stages:
         """Form the sums of a part of A and of B, unless the buffers still hold them."""
         (M, N, K), places, operand = self._layout.block, self._places, self._operand
         a = Sums(places.at, row[1], part[1], self._a.by_columns, False, operand)
-        of_a = kernels.Part(self._a, (M, K), row, part, a, self._powers_a)
+        of_a = kernels.Part(self._a, (M, K), row, part, a, self._powers_a, places.means)
         if self._packed is None:
             b = Sums(places.bt, column[1], part[1], self._b.by_columns, True, operand)
             of_b = kernels.Part(self._b, (K, N), part, column, b, self._powers_b)
@@ -154,7 +176,9 @@ class _Stages:
         what = self._layout.scheme, self._sums, to, self._c
         powers = self._powers_a, self._powers_b
         update = kernels.Update(*what, alpha, beta, flags, powers)
-        self.steps.append(kernels.combine_out(update, self._places.h))
+        # The means, and c, are in the result already.
+        added = replace(update, c=self._out, beta=1.0) if by_parts else update
+        self.steps.append(kernels.combine_out(added, self._places.h))
         if flags:
             may_repair, host_flag = plan.guarded or by_parts, 0
             if may_repair:

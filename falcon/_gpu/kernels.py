@@ -51,9 +51,11 @@ class Part:
     # The part of every block.
     rows: Span
     columns: Span
-    # Of A and B: what is written, and the address of the powers made by `powers` (0: none).
+    # Of A and B: what is written, and the address of the powers made by `powers` (0: none); of A
+    # also that of the means made by `means`.
     sums: Sums | None = None
     powers: int = 0
+    means: int = 0
 
     @property
     def start(self) -> tuple[int, int]:
@@ -100,6 +102,9 @@ def combine(
         tables = Tables(part.matrix.shape[at], written.accumulator.itemsize)
         line = tables.factors(part.start[at], part.sums.along)
         arguments += [*map(np.int32, flags), part.powers, line]
+        if at == 0:
+            units = round_up(part.matrix.shape[0], geometry.UNIT)
+            arguments += [part.means and part.means + 4 * part.start[0], units, part.start[1]]
     return Launch("combine", kernel, (sum(grids), 1, 1), threads, (grids[0], *arguments))
 
 
@@ -154,6 +159,7 @@ class Lines:
     source: Matrix
     block: int  # rows of a block
     powers: int  # address of the result, `geometry.Tables`: see powers.cu
+    segments: int = 0  # address of the sums of all segments, for products by parts
 
 
 @lru_cache(maxsize=256)
@@ -171,12 +177,15 @@ def powers(
     room: int,
     equilibrate: bool = True,
     fit: int = 0,
+    columns: int = 0,
 ) -> list[Launch]:
     """Find powers of two for the lines of one or two matrices of as many columns.
 
-    `scratch`, `room`: address of memory for partial sums of squares, and its bytes.
+    `scratch`, `room`: address of memory for facts about parts of lines, and its bytes.
     `equilibrate`: even out the norms of rows that are added up.
     `fit`: see powers.cu, and `exponent_of_norms`.
+    `columns`: address of the powers of B's columns; not 0: the first matrix is A, whose means are
+    found too.
     """
     first = pair[0].source
     dtype, vector = first.dtype, ACCESS_BYTES // first.itemsize
@@ -184,12 +193,13 @@ def powers(
     of_norms: list[list[Any]] = []
     of_powers: list[list[Any]] = []
     grids = []
+    line = geometry.LINE_BYTES
     for x in pair:
         matrix = x.source
         (lines, inner), along = matrix.shape, not matrix.by_columns
         groups = lines if along else -(-lines // (geometry.LANES * vector))
-        parts = min(geometry.norm_parts(inner, groups), room // (8 * lines))
-        sums, used = scratch, round_up(8 * lines * parts, ACCESS_BYTES)
+        parts = min(geometry.norm_parts(inner, groups), room // (line * lines))
+        sums, used = scratch, round_up(line * lines * parts, ACCESS_BYTES)
         if parts < 2:
             parts, sums, used = 1, x.powers + Tables(lines, sums_bytes).sums, 0
         scratch, room = scratch + used, room - used
@@ -197,21 +207,28 @@ def powers(
         begins = matrix.pointer, matrix.ld * matrix.itemsize
         aligned = unit and not any(at % ACCESS_BYTES for at in begins)
         order = (np.int32(y) for y in (parts, along, aligned))
-        of_norms.append([matrix.pointer, *matrix.strides, lines, sums, *order, x.powers])
+        of_norms.append([matrix.pointer, *matrix.strides, lines, sums, *order, x.powers, x.segments])
         of_powers.append([sums, np.int32(parts), lines, x.block, x.powers])
         grids.append((-(-groups * parts // geometry.WARPS), -(-x.block // geometry.BLOCK_THREADS)))
     norms, threads = map(sum, zip(*grids, strict=True))
     # Of a single matrix, no thread block reads the second arguments.
     arguments = (inner, grids[0][0], *of_norms[0], *of_norms[-1])
-    kernel, _ = _function(sources.norms, dtype)
+    kernel, _ = _function(sources.norms, dtype, bool(fit))
     block = geometry.LANES, geometry.WARPS, 1
     measure = Launch("norms", kernel, (norms, 1, 1), block, arguments)
     most = _LARGEST_EXPONENT[sums_bytes]
     how = (np.int32(number) for number in (most, equilibrate, fit))
-    arguments = (*how, grids[0][1], *of_powers[0], *of_powers[-1])
+    arguments = (*how, inner, grids[0][1], *of_powers[0], *of_powers[-1])
     kernel, _ = _function(sources.powers, dtype.accumulator)
     block = geometry.BLOCK_THREADS, 1, 1
-    return [measure, Launch("norms", kernel, (threads, 1, 1), block, arguments)]
+    launches = [measure, Launch("norms", kernel, (threads, 1, 1), block, arguments)]
+    if columns:
+        a, (found, _, lines, *_) = pair[0], of_powers[0]
+        kernel, _ = _function(sources.means)
+        grid, block = geometry.means_launch(lines, inner)
+        arguments = a.segments, lines, inner, found, a.powers, columns
+        launches.append(Launch("norms", kernel, grid, block, arguments))
+    return launches
 
 
 def repair(update: Update, a: Matrix, b: Matrix, host_flag: int) -> Launch:

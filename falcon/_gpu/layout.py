@@ -29,7 +29,7 @@ from falcon._core.problem import Problem
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme, classical
 
-from .geometry import UNIT, Sizes, Tables, flag_bytes, round_up
+from .geometry import UNIT, Sizes, Tables, flag_bytes, round_up, segment_bytes
 
 _ALIGNMENT = 256
 # With smaller chunks, products would be far slower than the measured rate.
@@ -56,6 +56,9 @@ class Buffers(NamedTuple):
     # By which A's rows and B's columns are multiplied: see `Powers` in common.cuh.
     powers_a: int = 0
     powers_b: int = 0
+    # For products by parts: the means of A's segments, and the sums of B's.
+    means: int = 0
+    segments: int = 0
 
     def placed(self, pointer: int) -> Buffers:
         """Return the addresses in memory at `pointer`."""
@@ -155,6 +158,8 @@ def sums(chunk: Sizes, problem: Problem, scheme: Scheme, operand: DType) -> tupl
         flag_bytes(rows, columns),
         Tables(problem.M, item).nbytes,
         0 if packed else Tables(problem.N, item).nbytes,
+        segment_bytes(problem.M, problem.K) if operand.parts > 1 else 0,
+        segment_bytes(problem.N, problem.K) if operand.parts > 1 and not packed else 0,
     )
     return tuple(map(_aligned, sizes))
 

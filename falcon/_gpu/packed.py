@@ -47,6 +47,7 @@ class Packed:
     sums: Sums
     memory: Memory  # of the sums
     powers: Memory
+    segments: Memory  # the sums of the segments of its columns, for products by parts
 
 
 class Payload:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from falcon._core.dtypes import DType
+from falcon._core.dtypes import FLOAT32, DType
 from falcon._core.scaling import PARTS_OF_OCTAVE, SCALED_FROM
 from falcon.codegen import cuda_emit
 from falcon.codegen.cuda_plan import ACCESS_BYTES, THREADS, Fit
@@ -19,6 +19,13 @@ from falcon.schemes import Scheme
 
 from . import geometry
 
+# The bits to which a mean is rounded, of the quadratic mean of its row, and the least one that is
+# subtracted, relative to that (uniform: 0.87, lognormal: 0.61, one element of 24 that is not zero: 0.2).
+MEAN_BITS, LEAST_MEAN = 6, 0.2
+# Lines that parts do not hold, see powers.cu: of which at most one element of so many is not zero
+# (of 128 or more: less than 16); and those whose usual element is so many bits below the norm (normal
+# data: 5 + log2(K) / 2 at most, lognormal of sigma 2 11 at K = 2048).
+SPARSE, RANGE = 8, 14
 # What the kernels share with their launches and with the host's scaling.
 _SHARED = {
     "LANES": geometry.LANES,
@@ -30,6 +37,12 @@ _SHARED = {
     "UNIT": geometry.UNIT,
     "SCALED_FROM": SCALED_FROM,
     "OCTAVE_BITS": PARTS_OF_OCTAVE.bit_length() - 1,
+    "SEGMENT": geometry.SEGMENT,
+    "SEGMENT_THREADS": geometry.SEGMENT * FLOAT32.itemsize // ACCESS_BYTES,
+    "MEAN_BITS": MEAN_BITS,
+    "LEAST_MEAN": LEAST_MEAN,
+    "SPARSE": SPARSE,
+    "RANGE": RANGE,
 }
 
 
@@ -80,9 +93,14 @@ def copy(dtype: DType, out_dtype: DType) -> Unit:
     return _plain("copy", dtype, out_dtype, wider(dtype, out_dtype))
 
 
-def norms(dtype: DType) -> Unit:
-    """Add up the squared norms of lines, in parts."""
-    return _plain("norms", dtype, dtype.accumulator, dtype.accumulator)
+def norms(dtype: DType, of_parts: bool) -> Unit:
+    """Add up the squared norms of lines, in parts; for products by parts further facts."""
+    return _plain("norms", dtype, dtype.accumulator, dtype.accumulator, OF_PARTS=int(of_parts))
+
+
+def means() -> Unit:
+    """Find the means that are subtracted from A for products by parts."""
+    return _plain("means", FLOAT32, FLOAT32, FLOAT32)
 
 
 def powers(sums: DType) -> Unit:
@@ -100,9 +118,9 @@ def assemble(units: Iterable[Unit]) -> str:
     return "\n".join([_macros(_SHARED), _template("common", "cuh"), *(x.source for x in units)])
 
 
-def _plain(template: str, dtype: DType, out_dtype: DType, sums: DType) -> Unit:
-    name = f"falcon_{template}_{dtype}_{out_dtype}"
-    macros = {"NAME": name, "A": dtype.cuda, "T": out_dtype.cuda, "S": sums.cuda}
+def _plain(template: str, dtype: DType, out_dtype: DType, sums: DType, **macros: object) -> Unit:
+    name = "_".join(map(str, ("falcon", template, dtype, out_dtype, *macros.values())))
+    macros |= {"NAME": name, "A": dtype.cuda, "T": out_dtype.cuda, "S": sums.cuda}
     return Unit(name, _with(_macros(macros), template))
 
 

@@ -51,6 +51,7 @@ def combine_in(scheme: Scheme, factor: str, operand: Any, name: str) -> tuple[st
 
     macros: dict[str, object] = {"T": operand.cuda, "S": sums.cuda, "P": p, "Q": q}
     macros |= {"O": operand.multiplied.cuda, "PARTS": parts}
+    macros["CENTRED"] = int(factor == "u" and parts > 1)
     macros["LINE"] = "i" if factor == "u" else "j"
     macros["PLACE"] = "part" if factor == "u" else f"{parts} - 1 - part"
     load = lambda slot: "load({}, {})".format(*divmod(slot, q))  # noqa: E731

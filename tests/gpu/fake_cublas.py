@@ -98,18 +98,31 @@ def cublasGemmStridedBatchedEx_64(handle, transa, transb, m, n, k, alpha, A, Aty
         a, b = a.T if transa else a, b.T if transb else b
         with np.errstate(all="ignore"):
             truncated = STATE.truncates and np.dtype(kinds[Atype]).itemsize == 2
-            product = _truncated(a, b) if truncated else a @ b
+            product = _truncated(a, b, *STATE.truncates) if truncated else a @ b
             c[...] = alpha * product + (beta * c.astype(sums) if beta else 0)
     return 0
 
 
-def _truncated(a, b):
-    """The sums of tensor cores as published tests show them: cut off after every 16 products."""
-    sums = np.zeros((a.shape[0], b.shape[1]), np.float32)
-    for k in range(0, a.shape[1], 16):
-        exact = sums + a[:, k : k + 16].astype(float) @ b[k : k + 16].astype(float)
-        sums = exact.astype(np.float32)
-        sums = np.where(np.abs(sums) > np.abs(exact), np.nextafter(sums, np.float32(0)), sums)
+def _truncated(a, b, terms, bits):
+    """The sums of tensor cores: so many products and the sum so far at a time.
+
+    All are aligned to the largest, cut off so many bits beyond float32's, added, and cut to float32
+    (H100, H200: 16 and 2 give the errors that were measured within 5 %).
+    """
+
+    def exponents(x):
+        return np.where(x == 0, -5000, np.frexp(x)[1] - 1)
+
+    a, b = a.astype(float), b.astype(float)
+    of_a, of_b, sums = exponents(a), exponents(b), np.zeros((a.shape[0], b.shape[1]))
+    for k in range(0, a.shape[1], terms):
+        at = slice(k, k + terms)
+        largest = (of_a[:, at, None] + of_b[None, at]).max(1)
+        shift = 23 + bits - np.maximum(np.maximum(largest, exponents(sums)), -4000)
+        cut = np.trunc(np.ldexp(a[:, at, None] * b[None, at], shift[:, None])).sum(1)
+        cut += np.trunc(np.ldexp(sums, shift))
+        to_float32 = 23 - np.maximum(exponents(cut), -4000)
+        sums = np.ldexp(np.trunc(np.ldexp(cut, to_float32)), -to_float32 - shift)
     return sums
 
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #define FALCON_HOST 1
@@ -21,9 +22,19 @@ static unsigned __float_as_uint(float x) {
     std::memcpy(&u, &x, sizeof u);
     return u;
 }
-static double warp_sum(double x) {
-    static thread_local double sum;
-    return sum = threadIdx.x ? sum + x : x;
+// The threads of a warp run one after another: the last one has the whole.
+template <class X> static X warp_total(const X &x) {
+    static thread_local X total;
+    if (threadIdx.x)
+        total.add(x);
+    else
+        total = x;
+    return total;
+}
+static float segment_sum(float x, long long segment) {
+    static thread_local std::map<long long, float> sums; // 16 threads have a segment
+    float &sum = sums[segment];
+    return sum = threadIdx.x % 16 ? sum + x : x;
 }
 static float __uint_as_float(unsigned u) {
     float x;
@@ -33,6 +44,12 @@ static float __uint_as_float(unsigned u) {
 static unsigned atomicMax(unsigned *at, unsigned value) {
     const unsigned before = *at;
     *at = before > value ? before : value;
+    return before;
+}
+
+static unsigned atomicMin(unsigned *at, unsigned value) {
+    const unsigned before = *at;
+    *at = before < value ? before : value;
     return before;
 }
 

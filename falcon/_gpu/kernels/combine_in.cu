@@ -20,6 +20,9 @@
 //   powers    null, or powers by which rows of A or columns of B are multiplied (powers.cu), and the
 //   first     entry in their tables of the first line of the part in block (0, 0): of repeated powers
 //             if all elements of a vector are in one line (along_minor)
+//   means     with FALCON_CENTRED: those that are subtracted from A (means.cu), from the part's first row
+//   units     on, how many of a segment there are, and the part's first place in a row
+//   inner
 
 namespace FALCON_SUMS {
 
@@ -31,12 +34,31 @@ struct Source {
     long long step_i, step_j;
     Powers<S> powers;
     int apart; // of `multiplied`
+#if FALCON_CENTRED
+    const float *means; // of this thread's row of block (0, 0)
+    long long units, inner, step_rows, step_inner;
+    int by_columns;
+    template <int W> FALCON_INLINE Vec<S, W> centred(const Vec<S, W> &x, int i, int j) const {
+        const float *mean = means + (inner + times(j, step_inner)) / FALCON_SEGMENT * units + times(i, step_rows);
+        return x - (by_columns ? load_now<S, W>(mean) : all<W>(*mean));
+    }
+#else
+    template <int W> FALCON_INLINE const Vec<S, W> &centred(const Vec<S, W> &x, int, int) const { return x; }
+#endif
+    FALCON_INLINE void advance(long long y, int along_minor) {
+        at += y;
+        powers.advance(along_minor ? 0 : y);
+#if FALCON_CENTRED
+        means += by_columns ? y : 0;
+        inner += by_columns ? 0 : y;
+#endif
+    }
 };
 
 template <int W> struct Whole : Source {
     FALCON_INLINE Vec<S, W> operator()(int i, int j) const {
         const Vec<S, W> x = load_vec<S, W>(at + times(i, step_i) + times(j, step_j));
-        return multiplied(x, powers.of(FALCON_LINE), apart);
+        return multiplied(centred(x, i, j), powers.of(FALCON_LINE), apart);
     }
 };
 
@@ -45,8 +67,8 @@ struct Guarded : Source {
     FALCON_INLINE Vec<S, 1> operator()(int i, int j) const {
         if (!edge.has(i, j))
             return {S(0)};
-        const S value = (S)widen(at[i * step_i + j * step_j]);
-        return {*powers.of(FALCON_LINE) * value};
+        const Vec<S, 1> x = {(S)widen(at[i * step_i + j * step_j])};
+        return *powers.of(FALCON_LINE) * centred(x, i, j);
     }
 };
 
@@ -74,7 +96,8 @@ template <int W> struct Target {
 FALCON_INLINE void combine(unsigned block, const T *__restrict__ in, O *__restrict__ out, long long ld, long long major,
                            long long minor, long long step_major, long long step_minor, long long height,
                            long long width, int by_columns, int along_minor, int aligned,
-                           const unsigned *__restrict__ powers, long long first) {
+                           const unsigned *__restrict__ powers, long long first, const float *__restrict__ means,
+                           long long units, long long inner) {
     const int rows = by_columns ? FALCON_Q : FALCON_P, columns = by_columns ? FALCON_P : FALCON_Q;
     constexpr int repeated = FALCON_ACCESS_BYTES / sizeof(S);
     const Place place =
@@ -85,15 +108,19 @@ FALCON_INLINE void combine(unsigned block, const T *__restrict__ in, O *__restri
     const long long up = step_major * ld;
     Powers<S> of_lines(powers, first, along_minor ? repeated * step_major : step_minor, FALCON_MULTIPLIED);
     of_lines.advance(along_minor ? repeated * x : 0);
-    const Source origin = {in + x * ld, by_columns ? step_minor : up, by_columns ? up : step_minor, of_lines,
-                           along_minor ? 0 : repeated};
+    Source origin = {in + x * ld, by_columns ? step_minor : up, by_columns ? up : step_minor, of_lines,
+                     along_minor ? 0 : repeated};
+#if FALCON_CENTRED
+    origin.means = means + (by_columns ? 0 : x), origin.units = units, origin.by_columns = by_columns;
+    origin.inner = inner + (by_columns ? x : 0);
+    origin.step_rows = by_columns ? step_minor : step_major, origin.step_inner = by_columns ? step_major : step_minor;
+#endif
     const long long plane = height * width, row = x * width;
     const long long member = along_minor ? width : plane, longer = along_minor ? row : 0;
     if (place.whole) {
         const long long y = place.y;
         Whole<FALCON_WIDTH> load = {origin};
-        load.at += y;
-        load.powers.advance(along_minor ? 0 : y);
+        load.advance(y, along_minor);
         Target<FALCON_WIDTH> store = {out + row + y, plane, member, longer};
         Sums<FALCON_WIDTH>::run(load, store);
         return;
@@ -104,8 +131,7 @@ FALCON_INLINE void combine(unsigned block, const T *__restrict__ in, O *__restri
         if (y >= width)
             return;
         Guarded load = {origin, Edge(major - x, minor - y, step_major, step_minor, by_columns)};
-        load.at += y;
-        load.powers.advance(along_minor ? 0 : y);
+        load.advance(y, along_minor);
         Target<1> store = {out + row + y, plane, member, longer};
         Sums<1>::run(load, store);
     }

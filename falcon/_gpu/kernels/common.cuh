@@ -123,6 +123,14 @@ template <class S, int W> FALCON_INLINE void add_squares(Vec<S, W> &sums, const 
     add_squares(sums.hi, x.hi);
 }
 
+// The same number W times.
+template <int W, class S> FALCON_INLINE Vec<S, W> all(S x) {
+    if constexpr (W == 1)
+        return {x};
+    else
+        return {all<W / 2>(x), all<W / 2>(x)};
+}
+
 // Rounded to T.
 template <class T, class S> FALCON_INLINE Vec<S, 1> rounded(const Vec<S, 1> &x) {
     T to;
@@ -214,11 +222,43 @@ FALCON_INLINE long long times(int count, long long step) {
 #endif
 }
 
-// The sum over a warp, in its last thread. On a host, the threads of a warp run one after another.
+// --- facts about lines: see norms.cu -------------------------------------------------------------
+
+#define FALCON_INFINITY 0x7f800000u
+
+// Of a part of a line: its sum of squares; of products by parts also how many elements are not zero, the
+// sum of their exponents, as they are stored, and the least value of a last bit of an element.
+struct LinePart {
+    double square, exponents;
+    int count;
+    float granule;
+    FALCON_INLINE void add(const LinePart &x) {
+        square += x.square;
+        exponents += x.exponents;
+        count += x.count;
+        granule = x.granule < granule ? x.granule : granule;
+    }
+};
+
+// In front of the tables of powers: the state of powers.cu; of products by parts, the bits of the least
+// last bit of all lines, and of their largest norm.
+struct State {
+    unsigned state, granule, largest;
+};
+
 #ifndef FALCON_HOST
-FALCON_INLINE double warp_sum(double x) {
+// The sum over a warp, or over the threads that hold a segment, in the last one of these. On a host,
+// the threads of a warp run one after another.
+FALCON_INLINE LinePart warp_total(LinePart x) {
 #pragma unroll
     for (int apart = 1; apart < FALCON_LANES; apart *= 2)
+        x.add({__shfl_xor_sync(0xffffffffu, x.square, apart), __shfl_xor_sync(0xffffffffu, x.exponents, apart),
+               __shfl_xor_sync(0xffffffffu, x.count, apart), __shfl_xor_sync(0xffffffffu, x.granule, apart)});
+    return x;
+}
+FALCON_INLINE float segment_sum(float x, long long) {
+#pragma unroll
+    for (int apart = 1; apart < FALCON_SEGMENT_THREADS; apart *= 2)
         x += __shfl_xor_sync(0xffffffffu, x, apart);
     return x;
 }

@@ -1,24 +1,30 @@
-// Sums of squares of the elements of every line of one or two matrices (rows of A, columns of B), in
-// parts, which powers.cu adds up: the norms by which badly scaled operands are scaled. In the type of
+// Facts about every line of one or two matrices (rows of A, columns of B), in parts of the line, which
+// powers.cu brings together: sums of squares, by which badly scaled operands are scaled. In the type of
 // the accumulators; where that cannot hold them, again in double, so that 0 is a part of zeros. What
 // a double cannot hold becomes infinite, or 2^-900: powers.cu takes both for unknown.
 //
+// With FALCON_OF_PARTS, for products by parts, also what `LinePart` holds, and the sums of all segments
+// of FALCON_SEGMENT elements, which start at multiples of it (means.cu).
+//
 //   x         lines x inner, any strides
-//   sums      parts x lines
+//   found     parts x lines
 //   along     the elements of a line are neighbours in memory: a warp per line and part; else a thread
 //             per part and as many neighbouring lines as 16 bytes hold
 //   aligned   x and its lines allow accesses of 16 bytes
-//   powers    of powers.cu, before which a zero is written
+//   powers    of powers.cu, whose state is written
+//   segments  with FALCON_OF_PARTS: segments x whole units of lines
 //   first     thread blocks of the first matrix
 //
 // A thread block is LANES x WARPS threads. No atomics: the sums, and so the result, are always the same.
 
 extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
     FALCON_NAME(long long inner, long long first, const FALCON_A *__restrict__ x_0, long long line_stride_0,
-                long long inner_stride_0, long long lines_0, double *sums_0, int parts_0, int along_0, int aligned_0,
-                unsigned *powers_0, const FALCON_A *__restrict__ x_1, long long line_stride_1, long long inner_stride_1,
-                long long lines_1, double *sums_1, int parts_1, int along_1, int aligned_1, unsigned *powers_1) {
-    constexpr int W = FALCON_ACCESS_BYTES / sizeof(FALCON_A);
+                long long inner_stride_0, long long lines_0, LinePart *found_0, int parts_0, int along_0, int aligned_0,
+                unsigned *powers_0, float *segments_0, const FALCON_A *__restrict__ x_1, long long line_stride_1,
+                long long inner_stride_1, long long lines_1, LinePart *found_1, int parts_1, int along_1,
+                int aligned_1, unsigned *powers_1, float *segments_1) {
+    typedef FALCON_S S;
+    constexpr int W = FALCON_ACCESS_BYTES / sizeof(FALCON_A), L = FALCON_SEGMENT;
     const bool second = blockIdx.x >= first;
     const FALCON_A *__restrict__ x = second ? x_1 : x_0;
     const long long line_stride = second ? line_stride_1 : line_stride_0;
@@ -28,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
     const int aligned = second ? aligned_1 : aligned_0;
     const long long block = blockIdx.x - (second ? first : 0);
     if (block == 0 && threadIdx.x == 0 && threadIdx.y == 0)
-        *(second ? powers_1 : powers_0) = 0;
+        *reinterpret_cast<State *>(second ? powers_1 : powers_0) = {0, FALCON_INFINITY, 0};
     // A warp has the part `part` of one line, or of FALCON_LANES * W lines.
     const int tile = along ? 1 : FALCON_LANES * W;
     const long long group = block * FALCON_WARPS + threadIdx.y, tiles = (lines + tile - 1) / tile;
@@ -36,50 +42,100 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
     if (part >= parts)
         return;
     const long long line = group % tiles * tile + (along ? 0 : (long long)threadIdx.x * W);
-    // Parts of one line are whole accesses of a warp.
-    const long long unit = along ? FALCON_LANES * W : 1, run = (inner + parts * unit - 1) / (parts * unit) * unit;
-    const long long end = (part + 1) * run < inner ? (part + 1) * run : inner;
+    // Parts are whole segments; of one line, whole accesses of a warp.
     const int step = along ? FALCON_LANES * W : 1;
-    const long long begin = part * run + (along ? (long long)threadIdx.x * W : 0);
-    // Element e of this thread's vector at k: of its line, or of neighbouring lines.
+    const long long unit = along ? FALCON_LANES * W : FALCON_OF_PARTS ? L : 1;
+    const long long run = (inner + parts * unit - 1) / (parts * unit) * unit;
+    const long long begin = part * run, end = begin + run < inner ? begin + run : inner;
+    const int mine = along ? threadIdx.x * W : 0; // of a step
+    // Element e of this thread's vector: of its line, or of neighbouring lines.
     const long long own = along ? inner_stride : line_stride;
     x += line * line_stride;
-    Vec<FALCON_S, W> squares = {};
+    const auto inside = [&](long long k, int e) { return along ? k + e < end : line + e < lines; };
     const bool whole = aligned && (along || line + W <= lines);
+    S squares[W] = {};
+#if FALCON_OF_PARTS
+    float segment[W] = {}, granule = __uint_as_float(FALCON_INFINITY);
+    int count[W] = {}, exponents[W] = {};
+    const long long units = (lines + FALCON_UNIT - 1) / FALCON_UNIT * FALCON_UNIT;
+    float *segments = (second ? segments_1 : segments_0) + line;
+#endif
+    const auto take = [&](long long k, const S *v) {
+#pragma unroll
+        for (int e = 0; e < W; ++e)
+            squares[e] += v[e] * v[e];
+#if FALCON_OF_PARTS
+#pragma unroll
+        for (int e = 0; e < W; ++e) {
+            const unsigned bits = __float_as_uint(v[e]) & 0x7fffffffu;
+            // Its last bit that is not zero.
+            const float size = __uint_as_float(bits);
+            const float last = bits & 0x7fffffu ? size - __uint_as_float(bits & (bits - 1)) : size;
+            granule = bits && last < granule ? last : granule;
+            count[along ? 0 : e] += bits != 0;
+            exponents[along ? 0 : e] += (int)(bits >> 23);
+            segment[along ? 0 : e] += v[e];
+        }
+        if (along) {
+            const float sum = segment_sum(segment[0], k / L);
+            if ((threadIdx.x + 1) % (L / W) == 0 && k / L * L < end)
+                segments[k / L * units] = sum;
+            segment[0] = 0;
+        } else if ((k + 1) % L == 0 || k + 1 == end) {
+#pragma unroll
+            for (int e = 0; e < W; ++e) {
+                if (line + e < lines)
+                    segments[k / L * units + e] = segment[e];
+                segment[e] = 0;
+            }
+        }
+#endif
+    };
     long long k = begin;
     if (whole)
 #pragma unroll 4
-        for (; k + (along ? W : 1) <= end; k += step)
-            add_squares(squares, load_vec<FALCON_S, W>(x + k * inner_stride));
-    FALCON_S sums[W];
-    narrow_all(squares, sums);
-    for (; k < end; k += step)
-        for (int e = 0; e < W && (along ? k + e < end : line + e < lines); ++e) {
-            const FALCON_S value = (FALCON_S)widen(x[k * inner_stride + e * own]);
-            sums[e] += value * value;
+        for (; k + step <= end; k += step) {
+            S v[W];
+            narrow_all(load_vec<S, W>(x + (k + mine) * inner_stride), v);
+            take(k + mine, v);
         }
-    double total = 0;
+    for (; k < end; k += step) {
+        S v[W];
+        for (int e = 0; e < W; ++e)
+            v[e] = inside(k + mine, e) ? (S)widen(x[(k + mine) * inner_stride + e * own]) : S(0);
+        take(k + mine, v);
+    }
+    LinePart total = {};
 #pragma unroll
     for (int e = 0; e < W; ++e) {
-        double sum = sums[e];
-        if (!(sums[e] > FALCON_S(1e-18) && sums[e] < FALCON_S(1e38))) {
+        double sum = squares[e];
+        if (!(squares[e] > S(1e-18) && squares[e] < S(1e38))) {
             bool zeros = true;
             sum = 0;
-            for (k = begin; k < end && (along ? k + e < end : line + e < lines); k += step) {
+            for (k = begin + mine; k < end && inside(k, e); k += step) {
                 const double value = (double)widen(x[k * inner_stride + e * own]);
                 zeros = zeros && value == 0;
                 sum += value * value;
             }
             sum = !zeros && sum < 0x1p-900 ? 0x1p-900 : sum;
         }
-        if (along)
-            total += sum;
-        else if (line + e < lines)
-            (second ? sums_1 : sums_0)[part * lines + line + e] = sum;
+        LinePart found = {sum};
+#if FALCON_OF_PARTS
+        found.count = count[e];
+        found.exponents = exponents[e];
+        found.granule = granule;
+#endif
+        if (along) {
+            found.square += total.square;
+            found.exponents += total.exponents;
+            found.count += total.count;
+            total = found;
+        } else if (line + e < lines)
+            (second ? found_1 : found_0)[part * lines + line + e] = found;
     }
     if (along) {
-        total = warp_sum(total);
+        total = warp_total(total);
         if (threadIdx.x == FALCON_LANES - 1)
-            (second ? sums_1 : sums_0)[part * lines + line] = total;
+            (second ? found_1 : found_0)[part * lines + line] = total;
     }
 }

@@ -3,26 +3,31 @@
 // all blocks. As falcon/_core/scaling.py does on the host, but each group for itself, and its largest
 // power is 1.
 //
-//   sums      parts x lines, of norms.cu; the squared norms are left in the first part
+//   found     parts x lines, of norms.cu; the first part becomes that of the whole line
+//   inner     elements of a line
 //   block     lines of a block
 //   most      the largest exponent; a group that needs a larger one is unknown
 //   equilibrate
 //             whether the norms of a group are evened out
 //   fit       so that parts of them are in the range of their type, groups are multiplied until their
 //             largest norm is below 2^fit, and at least half of that; 0: they are not
-//   powers    a state, zero at first, and at FALCON_TABLES three tables: reciprocals of powers, of whole
-//             units of lines (0 for a line of zeros, -1 if the power is unknown: such lines are multiplied
-//             by 1, and repaired); powers, as many; and powers, each of them repeated over 16 bytes
+//   powers    `State`, and at FALCON_TABLES three tables: reciprocals of powers, of whole units of lines
+//             (0 for a line of zeros, -1 if the power is unknown: such lines are multiplied by 1, and
+//             repaired); powers, as many; and powers, each of them repeated over 16 bytes
 //   first     thread blocks of the first matrix
+//
+// Parts (fit) do not hold what float32 does of lines with hardly an element that is not zero, of which
+// an entry of C may have each by itself, nor of those whose usual element is FALCON_RANGE bits below
+// the norm: their powers are unknown.
 
 #define FALCON_OCTAVE (1 << FALCON_OCTAVE_BITS)
 
 extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
-    FALCON_NAME(int most, int equilibrate, int fit, long long first, double *sums_0, int parts_0, long long lines_0,
-                long long block_0, unsigned *powers_0, double *sums_1, int parts_1, long long lines_1,
-                long long block_1, unsigned *powers_1) {
+    FALCON_NAME(int most, int equilibrate, int fit, long long inner, long long first, LinePart *found_0, int parts_0,
+                long long lines_0, long long block_0, unsigned *powers_0, LinePart *found_1, int parts_1,
+                long long lines_1, long long block_1, unsigned *powers_1) {
     const bool second = blockIdx.x >= first;
-    double *squares = second ? sums_1 : sums_0;
+    LinePart *found = second ? found_1 : found_0;
     const int parts = second ? parts_1 : parts_0;
     const long long lines = second ? lines_1 : lines_0, block = second ? block_1 : block_0;
     unsigned *powers = second ? powers_1 : powers_0;
@@ -30,22 +35,30 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
     if (place >= block || place >= lines)
         return;
     double total = 0, least = 0, largest = 0;
+    float granule = __uint_as_float(FALCON_INFINITY);
     int count = 0, present = 0;
     bool known = true;
     for (long long line = place; line < lines; line += block, ++count) {
-        double square = 0;
-        for (int part = 0; part < parts; ++part)
-            square += squares[part * lines + line];
-        squares[line] = square;
+        LinePart whole = found[line];
+        for (int part = 1; part < parts; ++part)
+            whole.add(found[part * lines + line]);
+        found[line] = whole;
+        const double square = whole.square;
         if (square == 0)
             continue;
         known = known && square >= 0x1p-800 && square <= 0x1p1000; // false for a NaN too
+        if (fit) {
+            const double usual = whole.exponents / whole.count - 126.5; // half of a bit above their power of two
+            known = known && FALCON_SPARSE * (long long)whole.count >= (inner < 128 ? inner : 128) &&
+                    log2(square) / 2 - usual < FALCON_RANGE;
+            granule = whole.granule < granule ? whole.granule : granule;
+        }
         total += square;
         least = present && least <= square ? least : square;
         largest = largest > square ? largest : square;
         ++present;
     }
-    const auto level = [squares](long long line) { return (int)rint(log2(squares[line]) * (FALCON_OCTAVE / 2)); };
+    const auto level = [found](long long line) { return (int)rint(log2(found[line].square) * (FALCON_OCTAVE / 2)); };
     bool scaled = known && equilibrate && total > FALCON_SCALED_FROM * present * least;
     int base = 0, top = -0x7fffffff, bottom = 0x7fffffff;
     const auto octave = [&](long long line) { return (level(line) - base) >> FALCON_OCTAVE_BITS; };
@@ -55,16 +68,16 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
         for (long long from = place; from < lines; from += block) {
             int widest = 0;
             for (long long line = place; line < lines; line += block) {
-                const int apart = squares[line] == 0 ? 0 : (level(line) - level(from)) & (FALCON_OCTAVE - 1);
+                const int apart = found[line].square == 0 ? 0 : (level(line) - level(from)) & (FALCON_OCTAVE - 1);
                 widest = widest < apart ? apart : widest;
             }
-            if (squares[from] != 0 && widest < narrowest) {
+            if (found[from].square != 0 && widest < narrowest) {
                 narrowest = widest;
                 base = level(from) & (FALCON_OCTAVE - 1);
             }
         }
         for (long long line = place; line < lines; line += block) {
-            if (squares[line] == 0)
+            if (found[line].square == 0)
                 continue;
             const int own = octave(line);
             top = own > top ? own : top;
@@ -73,8 +86,8 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
         known = top - bottom <= most;
         double after = 0, least_after = 0x1p1023, largest_after = 0;
         for (long long line = place; known && line < lines; line += block)
-            if (squares[line] != 0) {
-                const double square = ldexp(squares[line], 2 * (top - octave(line)));
+            if (found[line].square != 0) {
+                const double square = ldexp(found[line].square, 2 * (top - octave(line)));
                 after += square;
                 least_after = square < least_after ? square : least_after;
                 largest_after = square > largest_after ? square : largest_after;
@@ -87,13 +100,18 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
         up = fit - ((ilogb(largest) + 2) >> 1);
         known = up >= -most && up + (scaled ? top - bottom : 0) <= most;
     }
+    if (fit && known && present) { // means.cu: norms are known to a factor of 2
+        State *facts = reinterpret_cast<State *>(powers);
+        atomicMin(&facts->granule, __float_as_uint(granule));
+        atomicMax(&facts->largest, __float_as_uint((float)ldexp(1.0, (ilogb(largest) + 2) >> 1)));
+    }
     constexpr int repeated = FALCON_ACCESS_BYTES / sizeof(FALCON_S);
     const long long units = (lines + FALCON_UNIT - 1) / FALCON_UNIT * FALCON_UNIT;
     FALCON_S *table = reinterpret_cast<FALCON_S *>(powers + FALCON_TABLES);
     for (long long line = place; line < lines; line += block) {
-        const int exponent = !known ? 0 : up + (scaled && squares[line] != 0 ? top - octave(line) : 0);
+        const int exponent = !known ? 0 : up + (scaled && found[line].square != 0 ? top - octave(line) : 0);
         const FALCON_S reciprocal = FALCON_S(ldexp(1.0, -exponent)), factor = FALCON_S(ldexp(1.0, exponent));
-        table[line] = !known ? FALCON_S(-1) : squares[line] == 0 ? FALCON_S(0) : reciprocal;
+        table[line] = !known ? FALCON_S(-1) : found[line].square == 0 ? FALCON_S(0) : reciprocal;
         table[units + line] = factor;
         for (int e = 0; e < repeated; ++e)
             table[2 * units + repeated * line + e] = factor;
