@@ -1,66 +1,152 @@
-"""RMS errors of float32 on a GPU, over those of cuBLAS: ``python studies/gpu_errors.py [K ...]``.
+"""Errors of float32 by parts on a GPU: ``python studies/gpu_errors.py [K ...] [-o FILE]``.
 
-Standard normal operands; "uneven": rows up to 2^20 times as large or as small, and columns of
-lognormal numbers, whose errors are relative to the norms of rows and columns. Some rows are
-compared with float64. In brackets: the growth that the plan states.
+RMS errors over those of cuBLAS's float32, and in brackets over those of sums in order (cuBLAS may cut
+long sums, and then errs less); after them the bias, the mean error toward larger numbers relative to
+the quadratic mean of C. Then products of which entries depend on single numbers: the largest error
+of an entry, relative to it. Some rows are compared with float64.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
+import cupy
 import numpy as np
 from common import show
 
 import falcon
-from falcon._gpu import device
+from falcon._gpu import cublas, device
 
 SIZE, ROWS = 2048, 64
-LENGTHS = (300, 700, 1024, 2048, 4096, 8192, 16384)
+LENGTHS = (300, 1024, 2048, 4096, 16384, 65536)
 SCHEMES = ("classical", "strassen", "3x4x4:38", "4x4x4:49")
-WAYS = [(x, y) for x in ("fp16x3", "bf16x6", "native") for y in SCHEMES]
+
+# The sums of float32 in order, a thread per entry.
+IN_ORDER = """
+extern "C" __global__ void in_order(const float *a, const float *b, float *c, long long n, long long inner) {
+    const long long j = blockIdx.x * (long long)blockDim.x + threadIdx.x, i = blockIdx.y;
+    float sum = 0;
+    for (long long k = 0; k < inner && j < n; ++k)
+        sum += a[i * inner + k] * b[k * n + j];
+    if (j < n)
+        c[i * n + j] = sum;
+}
+"""
 
 
-def operands(K: int, uneven: bool) -> tuple[np.ndarray, np.ndarray]:
-    random = np.random.default_rng(K)
-    a, b = (random.standard_normal(x, np.float32) for x in ((SIZE, K), (K, SIZE)))
-    if uneven:
-        a *= np.exp2(random.integers(-20, 21, (SIZE, 1))).astype(np.float32)
-        b *= np.exp(4 * random.standard_normal(b.shape)).astype(np.float32)
-    return a, b
+def kinds(K: int) -> dict[str, Callable[[Any, tuple[int, int]], Any]]:
+    """Return makers of operands by name; the longer axis is K."""
+
+    def along(shape: tuple[int, int]) -> int:
+        return 1 if shape[1] == K else 0
+
+    def wave(random: Any, shape: tuple[int, int]) -> Any:
+        waves = cupy.sin(cupy.arange(K) * 2 * np.pi / 250)
+        return 3 * cupy.expand_dims(waves, 1 - along(shape)) + random.standard_normal(shape)
+
+    return {
+        "normal": lambda r, s: r.standard_normal(s),
+        "uniform": lambda r, s: r.random_sample(s),
+        "exponential": lambda r, s: r.exponential(size=s),
+        "lognormal": lambda r, s: cupy.exp(r.standard_normal(s)),
+        "ReLU of normal": lambda r, s: cupy.maximum(r.standard_normal(s), 0),
+        "sorted": lambda r, s: cupy.sort(r.random_sample(s), axis=along(s)),
+        "sparse, positive": lambda r, s: r.random_sample(s) * (r.random_sample(s) < 0.1),
+        "waves of 250": wave,
+        "mean 1000, X^T X": lambda r, s: 1000 + r.standard_normal(s),
+        "whole to 2^11": lambda r, s: cupy.floor(2048 * r.random_sample(s)),
+        "softmax of 2 x normal": lambda r, s: cupy.exp(2 * r.standard_normal(s)) / K,
+    }
 
 
-def errors(K: int, uneven: bool) -> dict[str, str]:
-    """Return the cells of a column of the table."""
-    a, b = operands(K, uneven)
-    left, right = map(device.upload, (a, b))
+def single(K: int) -> dict[str, tuple[Any, Any]]:
+    """Return products of which entries depend on single numbers."""
+    random = cupy.random.RandomState(3)
+    one, wide = cupy.eye(K), cupy.exp(3 * random.standard_normal((K, SIZE)))
+    spike = cupy.full((K, K), 1e-3) * (1 + random.random_sample((K, K)))
+    spike[:, 5] = 1e6
+    other = random.standard_normal((K, SIZE))
+    large, other[5] = other.copy(), 0
+    large[5] = 1e6
+    return {
+        "a line with one 1e6, the rest 1e-3": (spike, other),
+        "permutation x lognormal (sigma 3)": (one[random.permutation(K)], wide),
+        "identity x columns with one 1e6": (one, large),
+        "one-hot x numbers to 2^24": (
+            one[random.randint(0, K, K)],
+            random.randint(0, 2**24, (K, SIZE)).astype(float),
+        ),
+    }
+
+
+def measured(K: int, kind: str, make: Callable[[Any, tuple[int, int]], Any]) -> dict[str, Any]:
+    """Return the cells of a column of the table, by scheme."""
+    random = cupy.random.RandomState(K)
+    a = make(random, (SIZE, K)).astype(np.float32)
+    b = a.T if "X^T X" in kind else make(random, (K, SIZE)).astype(np.float32)
     rows = slice(None, None, SIZE // ROWS)
     exact = a[rows].astype(float) @ b.astype(float)
-    norms = np.linalg.norm(a[rows].astype(float), axis=1)[:, None] * np.linalg.norm(
-        b.astype(float), axis=0
-    )
+    scale = float(cupy.sqrt((exact**2).mean()))
 
-    def error(**how: str) -> float:
-        found = device.download(falcon.gemm(left, right, max_growth=100, **how)[rows])
-        return float(np.sqrt(np.mean(((found - exact) / norms) ** 2)))
+    def judged(c: Any) -> tuple[float, float]:
+        wrong = c.astype(float) - exact
+        bias = float((wrong * cupy.sign(exact)).mean()) / scale
+        return float(cupy.sqrt((wrong**2).mean())) / scale, bias
 
-    least = error(scheme="classical", arithmetic="native")
+    left, right = cupy.ascontiguousarray(a[rows]), cupy.ascontiguousarray(b)
+    summed = cupy.empty((ROWS, SIZE), np.float32)
+    kernel = cupy.RawModule(code=IN_ORDER).get_function("in_order")
+    kernel((-(-SIZE // 128), ROWS, 1), (128, 1, 1), (left, right, summed, SIZE, K))
+    in_order, _ = judged(summed)
+    native, _ = judged(falcon.gemm(a, b, scheme="classical", arithmetic="native")[rows])
     cells = {}
-    for arithmetic, scheme in [("fp16x3", "classical")] if uneven else WAYS:
-        how = {"arithmetic": arithmetic, "scheme": scheme}
-        planned = falcon.plan(left, right, max_growth=100, **how).growth
-        name = f"{arithmetic}, {scheme}{', uneven' if uneven else ''}"
-        cells[name] = f"{error(**how) / least:.2f} ({planned:.2f})"
+    for scheme in SCHEMES:
+        how = {"arithmetic": "fp16x3", "scheme": scheme, "max_growth": 100}
+        found, bias = judged(falcon.gemm(a, b, **how)[rows])
+        stated = falcon.plan(a, b, **how).growth
+        cells[scheme] = {
+            "over cuBLAS": found / native,
+            "over sums in order": found / in_order,
+            "bias": bias,
+            "stated": stated,
+        }
     return cells
+
+
+def entry(x: dict[str, float]) -> str:
+    return f"{x['over cuBLAS']:.2f} ({x['over sums in order']:.2f}) {x['bias']:.0e}"
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("K", nargs="*", type=int, help=f"default: {' '.join(map(str, LENGTHS))}")
-    lengths = parser.parse_args(arguments).K or LENGTHS
-    columns = [errors(K, False) | errors(K, True) for K in lengths]
-    rows = [(name, *(x[name] for x in columns)) for name in columns[0]]
-    show([("", *(f"K = {K}" for K in lengths)), *rows])
+    parser.add_argument("-o", metavar="FILE", type=Path, help="write a record")
+    options = parser.parse_args(arguments)
+    lengths = options.K or LENGTHS
+    found = {
+        kind: {K: measured(K, kind, kinds(K)[kind]) for K in lengths} for kind in kinds(lengths[0])
+    }
+    for scheme in SCHEMES:
+        print(f"\n{scheme}: errors over cuBLAS's (over those of sums in order), bias")
+        rows = [
+            (kind, *(entry(of_K[K][scheme]) for K in lengths)) for kind, of_K in found.items()
+        ]
+        show([("", *(f"K = {K}" for K in lengths)), *rows])
+    entries = {}
+    for name, (left, right) in single(4096).items():
+        a, b = (x.astype(np.float32) for x in (left, right))
+        exact = a.astype(float) @ b.astype(float)
+        wrong = cupy.abs(falcon.gemm(a, b) - exact) / cupy.maximum(cupy.abs(exact), 1e-30)
+        entries[name] = float(wrong.max())
+        print(f"{name}: an entry errs by {entries[name]:.1e} of itself")
+    if options.o is not None:
+        about = device.properties(device.current())
+        record = {"device": about.name, "cublas": cublas.version(), "errors": found}
+        options.o.write_text(json.dumps(record | {"entries": entries}, indent=1))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from falcon._gpu import cublas, rates
 from tests.gpu import fake_cupy
 
 # So slow products that "auto" takes a scheme.
-RATES = rates.DeviceRates(1e12, 1e12, 4e12, 3e-6, 132, 50 * 2**20)
+RATES = rates.DeviceRates(1e12, 1e12, 1e12, 4e12, 3e-6, 132, 50 * 2**20)
 SIZE, CALLS, ROUNDS = 4096, 200, 15
 
 

@@ -233,7 +233,8 @@ TABLE = (
 PAIRS = (_pair(UINT8, INT8), _pair(INT8, UINT8))
 # float32 by other arithmetic: by parts, and rounded.
 BY_ARITHMETIC = {x.name: _float32_by(x, engine=f"f32{x.name.removeprefix('bf16')}") for x in SPLIT}
-BY_ARITHMETIC_ON_GPUS = BY_ARITHMETIC | {
+BY_ARITHMETIC_ON_GPUS = {
+    SPLIT[0].name: BY_ARITHMETIC[SPLIT[0].name],
     TF32.name: _float32_by(TF32, 2.0**-11, cublas_sums="CUBLAS_COMPUTE_32F_FAST_TF32"),
     BY_FLOAT16.name: _float32_by(BY_FLOAT16),
 }
@@ -299,7 +300,8 @@ def both(left: DType, right: DType) -> DType | None:
 
 
 def _loaded(name: str) -> DType:
-    rows = *PAIRS, *BY_ARITHMETIC_ON_GPUS.values(), *BY_FLOAT.values()
+    by_arithmetic = (BY_ARITHMETIC | BY_ARITHMETIC_ON_GPUS).values()
+    rows = *PAIRS, *by_arithmetic, *BY_FLOAT.values()
     return next((row for row in rows if row.name == name), None) or of(name)
 
 

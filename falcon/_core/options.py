@@ -96,7 +96,7 @@ class Options:
         "FALCON_ARITHMETIC",
         """{"auto", "native", "bf16x6", "bf16x3", "fp16x3", "tf32"}
         How float32 is multiplied: by three bfloat16 parts, as accurately, or by two (`max_growth`
-        16); on a GPU by two float16 parts (errors up to 3.5 times as large), or with 10 bits.
+        16); on a GPU by two float16 parts (errors up to twice as large), or with 10 bits.
         "auto" is "bf16x6", on a GPU "fp16x3", where that is faster, and "native" for a scheme by
         name.""",
         partial(checks.check_choice, NAMES),

@@ -93,6 +93,9 @@ class Plan:
     guarded : bool
         "auto" chose the scheme: operands whose norms are too uneven for it are scaled
         (`falcon._core.scaling`), or multiplied classically if that is impossible.
+    optional : bool
+        "auto" chose the scheme or the arithmetic, which gives way to the library's product where
+        there is no memory for its workspace.
     options : Options
         The options of the plan; their `check` says whether `execute` tests for non-finite values.
     parts : tuple of Part
@@ -118,6 +121,7 @@ class Plan:
     seconds: tuple[tuple[str, float], ...] = ()
     table: Callable[[], tuple[Candidate, ...]] | None = None
     guarded: bool = False
+    optional: bool = False
     options: Options = field(default_factory=Options)
     parts: tuple[Part, ...] = ()
     tuned: bool = False
@@ -272,7 +276,7 @@ class Plan:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the decision; chunks are computed again on the machine that loads it."""
-        about = self.why, self.seconds, self.guarded, self.options, self.rates
+        about = self.why, self.seconds, self.guarded, self.optional, self.options, self.rates
         how = self.scheme, self.method.operand
         parts = self.parts and (self.method, self.parts)
         return _restored, (self.problem, self.backend, how, *about, *parts)
@@ -345,8 +349,9 @@ def _restored(problem: Problem, backend: Any, how: tuple[Any, Any], *about: Any)
     reason = backend.why_unavailable() or backend.why_not(problem, operand)
     if reason is not None:
         raise ValueError(f"a plan for backend {backend.name!r} cannot be loaded here: {reason}")
-    why, seconds, guarded, options, rates, *parts = about
-    rest: dict[str, Any] = {"guarded": guarded, "options": options, "rates": rates}
+    why, seconds, guarded, optional, options, rates, *parts = about
+    rest: dict[str, Any] = {"guarded": guarded, "optional": optional, "options": options}
+    rest["rates"] = rates
     if parts:
         method, cut = parts
         return Plan(problem, backend, method, why, seconds, parts=cut, **rest)

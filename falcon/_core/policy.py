@@ -36,6 +36,8 @@ class Policy:
     # The backend predicts by `falcon._core.model` and rounds as `Scheme.rms_growth` assumes, so
     # that the model's bounds and the growth exclude schemes before the backend is asked.
     common_model: bool = True
+    # Whether "auto" may multiply float32 by parts.
+    by_parts: bool = True
     # Why the classical algorithm was chosen; why a faster candidate was not.
     no_gain: str = "no scheme is predicted to be faster"
     too_little: str = "faster by too little to be sure"

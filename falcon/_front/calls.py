@@ -333,7 +333,7 @@ def _device_key(
     factors += [] if c is None else [c]
     library = _libraries[type(a)]
     addresses: list[int] = []
-    facts: list[Any] = [arguments]
+    facts: list[Any] = [arguments, *(type(x) for _, x in arguments)]
     for x in factors:
         if x is None:
             addresses.append(0)

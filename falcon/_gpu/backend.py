@@ -37,7 +37,7 @@ from .where import device_of
 _log = logging.getLogger("falcon")
 
 # Without a limit, a call's workspace is at most one part in so many of the device's memory.
-_WORKSPACE_SHARE = 4
+_WORKSPACE_SHARE = 8
 
 
 _POLICY = Policy(
@@ -94,7 +94,9 @@ class GpuBackend:
         return self.why_not(problem)
 
     def policy(self, problem: Problem) -> Policy:
-        return _POLICY_16_BITS if problem.operand.itemsize == 2 else _POLICY
+        policy = _POLICY_16_BITS if problem.operand.itemsize == 2 else _POLICY
+        assert problem.device is not None
+        return policy if cublas.knows_sums(problem.device) else replace(policy, by_parts=False)
 
     def candidates(
         self,
@@ -132,7 +134,7 @@ class GpuBackend:
 
         def multiply(plan: Plan) -> None:
             nbytes = plan.method.layout.nbytes
-            memory = workspaces.for_call(library, nbytes, optional=plan.guarded)
+            memory = workspaces.for_call(library, nbytes, optional=plan.optional)
             factors = {"alpha": float(alpha), "beta": float(beta)}
             steps = driver.steps_of(plan, (a, source, c, out), packed, memory.pointer, **factors)
             run(*steps, workspace=workspaces.for_cublas(library))
@@ -140,7 +142,7 @@ class GpuBackend:
         try:
             multiply(_unless_repaired(plan))
         except MemoryError as error:
-            if not plan.guarded:
+            if not plan.optional:
                 raise
             _log.debug("falcon: %s is multiplied classically: %s", plan.problem, error)
             multiply(_classical(plan))
@@ -186,7 +188,8 @@ class GpuBackend:
     def prepared(self, plan: Plan, a: Any, b: Any, out: Any, c: Any) -> Record | None:
         """Return the steps of a call, to be repeated; `b` may be packed, and `c` None.
 
-        None during a capture, and where `out` overlaps an operand.
+        None during a capture, where `out` overlaps an operand, and where the call may have been
+        classical only because earlier ones were repaired.
         """
         left, target = (library_of(x).matrix(x) for x in (a, out))
         right = b.payload if isinstance(b, PackedOperand) else library_of(b).matrix(b)
@@ -196,9 +199,10 @@ class GpuBackend:
         index = plan.problem.device
         assert index is not None
         with device.on(index), library_of(a).stream(index):
-            if device.is_capturing():
+            flag = _flag_of(plan)
+            if device.is_capturing() or (flag is not None and flag.is_set()):
                 return None
-            return Record(_unless_repaired(plan), left, right, target, added)
+            return Record(plan, left, right, target, added)
 
     def pack(self, b: Matrix, plan: Plan) -> Payload:
         """Form the sums of B, or its parts; its columns are multiplied by powers as in `driver`."""
@@ -267,17 +271,22 @@ class GpuBackend:
 
 def _unless_repaired(plan: Plan) -> Plan:
     """Return the classical plan where parts or the scheme of "auto" had to be repaired before."""
-    may_repair = plan.guarded or plan.method.splits > 1
-    if not may_repair or not repaired.was_repaired(plan.problem, plan.method.operand):
+    flag = _flag_of(plan)
+    if flag is None or not flag.take():
         return plan
     _log.debug("falcon: %s is multiplied classically: it was repaired before", plan.problem)
     return _classical(plan)
 
 
+def _flag_of(plan: Plan) -> repaired.Flag | None:
+    may_repair = plan.guarded or plan.method.splits > 1
+    return repaired.flag_of(plan.problem, plan.method.operand) if may_repair else None
+
+
 def _classical(plan: Plan) -> Plan:
     """Return the plan of the same problem by cuBLAS alone."""
     operand = None if plan.method.splits > 1 else plan.method.operand
-    return replace(plan, method=_without_limit(plan.problem, None, operand), guarded=False)
+    return replace(plan, method=_without_limit(plan.problem, None, operand), guarded=False, optional=False)
 
 
 def _without_limit(problem: Problem, scheme: Scheme | None, operand: DType | None) -> Method:
@@ -315,7 +324,8 @@ def _growth(problem: Problem, scheme: Scheme | None, layout: Layout, inner: int)
         growth = max(how.growth, 1.0) * (1.0 if scheme is None else scheme.rms_growth)
         if how.parts > 1:  # what is truncated shrinks all products alike: sums do not magnify it
             longest = products(scheme_to_run).groups[0].length
-            growth = hypot(growth, cublas.growth_of_sums(longest * inner))
+            assert problem.device is not None
+            growth = hypot(growth, cublas.growth_of_sums(longest * inner, problem.device))
         return growth
     if problem.accumulator is not problem.operand:
         return growth_of_rounded_sums(scheme_to_run)

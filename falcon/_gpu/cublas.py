@@ -1,21 +1,23 @@
 """Products by cuBLAS, whose C interface is called through ctypes.
 
-CuPy loads the library and keeps a handle per thread and device. Its wrappers are not used: they
-refuse to run in a stream that is being captured.
+CuPy loads the library. Its wrappers are not used: they refuse to run in a stream that is being
+captured. Nor are its handles: another copy of the library (torch brings one) cannot take them, and
+their math mode is the caller's.
 """
 
 from __future__ import annotations
 
-import sys
+from collections import defaultdict
 from collections.abc import Sequence
 from ctypes import CDLL, byref, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_void_p
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import import_module
-from typing import Any
+from threading import local
+from typing import Any, ClassVar
 
 from falcon._core.dtypes import DType
 
+from . import device
 from .geometry import UNIT, round_up
 from .matrix import Memory, Operand
 
@@ -31,9 +33,9 @@ _OPERATIONS = {False: 0, True: 1}
 _OPERAND = (c_void_p, c_int, c_int64, c_int64)  # pointer, type, leading dimension, step
 _GEMM = "cublasGemmStridedBatchedEx_64"
 _ARGUMENTS = {
+    "cublasCreate_v2": (c_void_p,),
     "cublasSetStream_v2": (c_void_p, c_void_p),
     "cublasSetWorkspace_v2": (c_void_p, c_void_p, c_size_t),
-    "cublasGetMathMode": (c_void_p, c_void_p),
     "cublasSetMathMode": (c_void_p, c_int),
     "cublasGetProperty": (c_int, c_void_p),
     _GEMM: (
@@ -46,8 +48,8 @@ _ARGUMENTS = {
 
 
 def load(major: int) -> Any:
-    """Return the library cuBLAS, which the import of CuPy's wrapper has loaded."""
-    return CDLL(f"cublas64_{major}.dll" if sys.platform == "win32" else f"libcublas.so.{major}")
+    """Return the library cuBLAS: the copy that the process has loaded."""
+    return CDLL(f"libcublas.so.{major}")
 
 
 @cache
@@ -61,7 +63,7 @@ def _wrapper() -> Any:
 @cache
 def _library() -> Any:
     _wrapper()
-    library = load(import_module("cupy").cuda.runtime.runtimeGetVersion() // 1000)
+    library = load(device.runtime_version() // 1000)
     for name, types in _ARGUMENTS.items():
         getattr(library, name).argtypes = types
     library.cublasGetStatusString.restype = c_char_p
@@ -162,49 +164,60 @@ def products_of_parts(inner: int, parts: int) -> int:
     return parts - 1 + (-(-inner // longest(inner)) if parts > 1 else 1)
 
 
-def growth_of_sums(inner: int) -> float:
+def knows_sums(index: int) -> bool:
+    """Whether a device of that architecture has shown how its tensor cores add up."""
+    return device.properties(index).capability == (9, 0)
+
+
+def growth_of_sums(inner: int, index: int) -> float:
     """Return the RMS error of sums on tensor cores, relative to float32 sums as long.
 
     Measured on an H200, for two float16 parts in one piece: 1.31, 1.85, 2.19, 3.03 for 300, 700,
     1024, 2048 (up to 3.5 for uneven rows and columns). Errors of pieces add up at random, as those
-    of float32 sums do.
+    of float32 sums do. An adder of 8 terms with a bit less (simulated; said to be an A100's) errs up
+    to twice as much.
     """
     piece = longest(inner)
-    return 3.5 * (piece / 2048) ** 0.44 * (piece / inner) ** 0.5
+    known = 3.5 if knows_sums(index) else 7.0
+    return known * (piece / 2048) ** 0.44 * (piece / inner) ** 0.5
 
 
-class Turn:
-    """CuPy's handle, in the current stream and with the math mode that falcon needs.
+class _Handle:
+    """A handle, which one thread uses at a time; those of threads that have ended are taken again.
 
-    The mode belongs to the caller and is restored; the use of TF32, and of float32 sums, must not
-    depend on it. With a workspace, products use that instead of the handle's.
+    Its math mode is falcon's: that of CuPy's or torch's handles, TF32 say, means nothing here.
     """
 
-    __slots__ = ("_handle", "_math", "_workspace")
+    _unused: ClassVar[dict[int, list[int]]] = defaultdict(list)
 
-    def __init__(self, workspace: Memory | None) -> None:
-        self._workspace = workspace
-
-    def __enter__(self) -> int:
-        cuda, library = sys.modules["cupy"].cuda, _library()
-        self._handle = handle = cuda.device.get_cublas_handle()
-        self._math = c_int()
-        _check(library.cublasSetStream_v2(handle, cuda.get_current_stream().ptr))
-        _check(library.cublasGetMathMode(handle, byref(self._math)))
+    def __init__(self, index: int) -> None:
+        self.index = index
         try:
-            if self._math.value != _MATH_MODE:
-                _check(library.cublasSetMathMode(handle, _MATH_MODE))
-            if (own := self._workspace) is not None:
-                _check(library.cublasSetWorkspace_v2(handle, own.pointer, own.nbytes))
-        except BaseException:
-            self.__exit__()
-            raise
-        return int(handle)
+            self.pointer = self._unused[index].pop()
+        except IndexError:
+            made = c_void_p()
+            _check(_library().cublasCreate_v2(byref(made)))
+            assert made.value is not None
+            self.pointer = made.value
+            _check(_library().cublasSetMathMode(self.pointer, _MATH_MODE))
 
-    def __exit__(self, *_: object) -> None:
-        library = _library()
-        if self._workspace is not None:  # setting the stream sets the handle's workspace too
-            stream = sys.modules["cupy"].cuda.get_current_stream().ptr
-            _check(library.cublasSetStream_v2(self._handle, stream))
-        if self._math.value != _MATH_MODE:
-            _check(library.cublasSetMathMode(self._handle, self._math.value))
+    def __del__(self) -> None:
+        if hasattr(self, "pointer"):
+            self._unused[self.index].append(self.pointer)
+
+
+_of_thread = local()
+
+
+def handle(workspace: Memory | None) -> int:
+    """Return the thread's handle, in the current stream; `workspace`: None for the handle's own."""
+    handles, index = vars(_of_thread), device.current()
+    found = handles.get(index)
+    if found is None:
+        found = handles[index] = _Handle(index)
+    # Setting the stream sets the handle's workspace too.
+    _check(_library().cublasSetStream_v2(found.pointer, device.stream().ptr))
+    if workspace is not None:
+        where = found.pointer, workspace.pointer, workspace.nbytes
+        _check(_library().cublasSetWorkspace_v2(*where))
+    return found.pointer

@@ -35,6 +35,7 @@ class Properties:
     multiprocessors: int
     l2_bytes: int
     memory_bytes: int
+    capability: tuple[int, int]  # compute capability
 
 
 @cache
@@ -49,6 +50,7 @@ def properties(device: int) -> Properties:
         about["multiProcessorCount"],
         about["l2CacheSize"],
         about["totalGlobalMem"],
+        (about["major"], about["minor"]),
     )
 
 
@@ -135,6 +137,11 @@ def allocate(nbytes: int) -> Memory:
     """
     made = _cupy().empty((max(nbytes, 1),), np.uint8)
     return Memory(int(made.data.ptr), nbytes, made)
+
+
+def free_bytes() -> int:
+    """Return the bytes of the current device that the driver has free."""
+    return int(_cupy().cuda.runtime.memGetInfo()[0])
 
 
 def free_unused() -> None:

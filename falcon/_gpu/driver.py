@@ -180,7 +180,8 @@ class _Stages:
         added = replace(update, c=self._out, beta=1.0) if by_parts else update
         self.steps.append(kernels.combine_out(added, self._places.h))
         if flags:
-            may_repair, host_flag = plan.guarded or by_parts, 0
-            if may_repair:
-                host_flag = repaired.host_flag(plan.problem, plan.method.operand)
-            self.steps.append(kernels.repair(update, self._a, self._b, host_flag))
+            flag = None
+            if plan.guarded or by_parts:
+                flag = repaired.flag_of(plan.problem, plan.method.operand)
+            count = 0 if flag is None else flag.pointer
+            self.steps.append(kernels.repair(update, self._a, self._b, count))

@@ -231,10 +231,10 @@ def powers(
     return launches
 
 
-def repair(update: Update, a: Matrix, b: Matrix, host_flag: int) -> Launch:
-    """Form the classical product of regions with a flag; set that at `host_flag` if there are any.
+def repair(update: Update, a: Matrix, b: Matrix, host_count: int) -> Launch:
+    """Form the classical product of regions with a flag, and count them.
 
-    `host_flag`: an address in the host's memory; 0: there is none.
+    `host_count`: an address in the host's memory; 0: there is none.
     """
     scheme, out, by_columns = update.scheme, update.out, update.out.matrix.by_columns
     kernel, _ = _function(sources.repair, a.dtype, out.matrix.dtype)
@@ -246,7 +246,7 @@ def repair(update: Update, a: Matrix, b: Matrix, host_flag: int) -> Launch:
     grid, threads = geometry.repair_launch(*out.sizes[4:], scheme.m * scheme.n, most)
     factors = left.address(first[0], 0), *left.strides, right.address(0, first[1]), *right.strides
     sizes = *out.sizes[:2], a.shape[1], *out.sizes[2:]
-    rest = *update.factors, update.flags, np.int32(blocks_minor), host_flag
+    rest = *update.factors, update.flags, np.int32(blocks_minor), host_count
     return Launch("repair", kernel, grid, threads, (*factors, *update.pointers, *sizes, *rest))
 
 

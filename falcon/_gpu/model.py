@@ -22,6 +22,7 @@ from falcon._core.problem import Problem
 from falcon.codegen.cuda_plan import products
 
 from .cublas import products_of_parts
+from .geometry import segments
 from .layout import Layout
 from .rates import DeviceRates
 
@@ -121,8 +122,13 @@ def _stages(problem: Problem, layout: Layout, rates: DeviceRates) -> Seconds:
     norms = sum(measured) * item / rates.bandwidth + 2 * bool(measured) * rates.launch
     if problem.packed:
         b = 0.0
+    means = 0.0
+    if all_lines:  # the product writes C, which Combine H reads again
+        sizes = problem.M, problem.N, segments(problem.K), 1, item, 2 * item
+        means = product_seconds(*sizes, rates, rates.means)
     return (
         ("norms", norms),
+        ("means", means),
         ("combine A", times_a * a),
         ("combine B", times_b * b),
         ("multiply", multiply * exact),

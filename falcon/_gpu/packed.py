@@ -10,7 +10,7 @@ from falcon._core.dtypes import DType
 from falcon._core.matrix import Matrix
 from falcon.codegen.cuda_plan import Group
 
-from . import device
+from . import device, workspaces
 from .matrix import Memory, Operand
 
 
@@ -71,6 +71,9 @@ class Payload:
 
     def __del__(self) -> None:
         with suppress(Exception):  # at the end of the process
+            if self._uses and self._stream.is_capturing():
+                workspaces.keep_always(self.packed)  # a wait would become part of the graph
+                return
             for event in self._uses.values():
                 self._stream.wait_event(event)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 
 import numpy as np
@@ -14,6 +14,8 @@ from falcon._core.rates import positive
 from falcon.schemes import get
 
 from . import cublas, device, kernels
+from .arrays import Library
+from .geometry import segments
 from .layout import block_sizes
 from .matrix import Operand
 from .packed import Sums
@@ -45,6 +47,7 @@ class DeviceRates:
 
     multiply: float  # of cuBLAS on a large square product, flop/s
     batched: float  # the same of a batch as an LCMA runs it, results of the accumulators' type
+    means: float  # of the product of A's means and B's sums, for products by parts, flop/s
     bandwidth: float  # of a Combine A with 38 sums, bytes read and written per second
     launch: float  # seconds of an empty kernel among many, launched while the device was busy
     multiprocessors: int
@@ -90,7 +93,7 @@ def _measured(index: int, operand: DType) -> DeviceRates:
     moved = size**2 * operand.itemsize + scheme.rank * rows * columns * operand.panel_bytes
     room = max(moved, 4 * size**2 * sums.itemsize)
     # All at once, so that the pool has the pieces, or this fails before any work.
-    attempt(device.allocate, room + size**2 * (2 * parts * dtype.itemsize + operand.itemsize))
+    attempt(Library(), room + size**2 * (2 * parts * dtype.itemsize + operand.itemsize))
     a = random_matrix(size, parts * size, dtype, 0)
     b = random_matrix(parts * size, size, dtype, 1)
     source = a if parts == 1 else random_matrix(size, size, operand.left, 2)
@@ -117,6 +120,12 @@ def _measured(index: int, operand: DType) -> DeviceRates:
     part = kernels.Part(source, (rows, columns), (0, rows), (0, columns), written)
     combine = partial(run, kernels.combine(scheme, operand, part))
     nothing = partial(run, kernels.empty())
+    means = product
+    if parts > 1:
+        short = segments(size)
+        sources = replace(Operand.of(source), ld=short), replace(Operand.of(source), ld=size)
+        of_means = cublas.products(size, size, short, *sources, Operand.of(out), operand=FLOAT32)
+        means = partial(run, *of_means)
 
     def empty() -> float:
         for _ in range(_BUSY):
@@ -126,6 +135,7 @@ def _measured(index: int, operand: DType) -> DeviceRates:
     return DeviceRates(
         multiply=2.0 * size**3 / seconds_per_call(product),
         batched=2.0 * batch * half * half * inner / seconds_per_call(products),
+        means=2.0 * size**2 * (segments(size) if parts > 1 else size) / seconds_per_call(means),
         bandwidth=moved / seconds_per_call(combine),
         launch=min(empty() for _ in range(_REPEATS)) / _EMPTY_LAUNCHES,
         multiprocessors=about.multiprocessors,

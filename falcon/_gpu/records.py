@@ -7,7 +7,6 @@ slot, and the offset in it.
 
 from __future__ import annotations
 
-from ctypes import c_uint32
 from dataclasses import replace
 from typing import Any
 
@@ -33,7 +32,7 @@ class Record:
     ) -> None:
         problem = plan.problem
         self._library, self._index = library_of(out.owner), problem.device or 0
-        self._shape, self._result, self._guarded = out.shape, problem.result, plan.guarded
+        self._shape, self._result, self._optional = out.shape, problem.result, plan.optional
         given = [a, out] if isinstance(b, Payload) else [a, out, b]
         given += [] if c is None else [c]
         self._spans = [(x.span[0] - x.pointer, x.span[1] - x.pointer) for x in given]
@@ -46,15 +45,14 @@ class Record:
         steps = driver.steps_of(plan, operands, packed, bases[-1], alpha=1.0, beta=1.0)
         self._steps = [(x.start, x.arguments, _places(x.arguments, bases)) for x in steps]
         may_repair = plan.guarded or plan.method.splits > 1
-        host_flag = repaired.host_flag(problem, plan.method.operand) if may_repair else 0
-        self._repaired = c_uint32.from_address(host_flag) if host_flag else c_uint32(0)
+        self._flag = repaired.flag_of(problem, plan.method.operand) if may_repair else None
 
     def run(self, given: list[int], out: Any, payload: Payload | None) -> Any:
         """Multiply; return the result, or None where the call must be planned.
 
         `given`: addresses of a, out (0: make a new one), b, unless that is `payload`, and c.
         """
-        if self._repaired.value:
+        if self._flag is not None and self._flag.is_set():
             return None
         if device.current() != self._index:
             with device.on(self._index):
@@ -68,16 +66,16 @@ class Record:
             elif self._overlaps(given):
                 return None
             try:
-                memory = workspaces.for_call(self._library, self._nbytes, optional=self._guarded)
+                memory = workspaces.for_call(self._library, self._nbytes, optional=self._optional)
             except MemoryError:
                 return None
             given.append(memory.pointer)
-            with cublas.Turn(None) as handle:
-                for start, arguments, places in self._steps:
-                    filled = list(arguments)
-                    for place, slot, offset in places:
-                        filled[place] = given[slot] + offset
-                    start(handle, filled)
+            handle = cublas.handle(None)
+            for start, arguments, places in self._steps:
+                filled = list(arguments)
+                for place, slot, offset in places:
+                    filled[place] = given[slot] + offset
+                start(handle, filled)
             if payload is not None:
                 payload.note_use()
         return out

@@ -1,43 +1,81 @@
-"""Which problems had to be repaired: repair.cu writes that to memory of the host.
+"""Which problems had to be repaired: repair.cu writes how many regions to memory of the host.
 
-The host reads it at the next call, without waiting for the device: a problem whose scheme "auto"
-chose, and whose product had to be repaired once, is multiplied classically from then on.
+The host reads the largest number at the next call, without waiting for the device. A problem of which more
+than a 32nd was repaired is multiplied classically, in its own arithmetic, for as long as that is
+likely to go on: the next 8 calls, and about twice as many each time that it is tried again in vain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
+from ctypes import c_uint32
+from threading import Lock
 
-import numpy as np
+from falcon._core.problem import Problem
 
 from . import device
+from .geometry import regions
 from .matrix import Memory
 
 # Problems that are remembered; further ones are repaired whenever they need it.
 _MOST = 1024
+# Calls that are classical at first, and at most, and one part in how many may be repaired.
+_FEWEST, _LONGEST, _SHARE = 8, 1024, 32
 _memory: Memory | None = None
-_places: dict[Hashable, int] = {}
+_flags: dict[Hashable, Flag] = {}
+_lock = Lock()
 
 
-def host_flag(problem: Hashable, operand: Hashable = None) -> int:
-    """Return the address of a problem's flag; 0 if there is none.
+class Flag:
+    """The count of a problem, and how many of its next calls are classical."""
+
+    __slots__ = ("_count", "_last", "_left", "_most", "pointer")
+
+    def __init__(self, pointer: int, most: int) -> None:
+        self.pointer = pointer  # in memory of the host: of an unsigned number
+        self._count = c_uint32.from_address(pointer)
+        self._most, self._last, self._left = most, 0, 0
+
+    def is_set(self) -> bool:
+        """Whether the next call may be classical: `take` decides."""
+        count = self._count.value
+        if 0 < count <= self._most:
+            self._count.value = 0
+        return count > self._most or self._left > 0
+
+    def take(self) -> bool:
+        """Return whether a call that begins now is to be classical."""
+        if not (self._count.value or self._last):
+            return False
+        with _lock:
+            if self._left:
+                self._left -= 1
+                return True
+            if self._count.value > self._most:
+                self._last = min(max(2 * self._last, _FEWEST), _LONGEST)
+                self._left = self._last - 1
+            else:
+                self._last -= 1
+            self._count.value = 0
+            return self._left > 0
+
+
+def flag_of(problem: Problem, operand: Hashable = None) -> Flag | None:
+    """Return a problem's flag; None if there is none.
 
     `operand`: as which elements are multiplied, if not as those of their own type.
     """
     global _memory
-    if _memory is None:
-        if device.is_capturing():
-            return 0
-        _memory = device.allocate_on_host(4 * _MOST)
-    key = problem, operand
-    if key not in _places and len(_places) == _MOST:
-        return 0
-    return _memory.pointer + 4 * _places.setdefault(key, len(_places))
-
-
-def was_repaired(problem: Hashable, operand: Hashable = None) -> bool:
-    """Whether a product of the problem, as far as the device has come, was repaired."""
-    place = _places.get((problem, operand))
-    if place is None or _memory is None:
-        return False
-    return bool(np.frombuffer(_memory.owner, np.uint32, _MOST)[place])
+    found = _flags.get((problem, operand))
+    if found is not None:
+        return found
+    with _lock:
+        if _memory is None:
+            if device.is_capturing():
+                return None
+            _memory = device.allocate_on_host(4 * _MOST)
+        if (problem, operand) not in _flags and len(_flags) < _MOST:
+            most = max(regions(problem.M, problem.N), regions(problem.N, problem.M)) // _SHARE
+            flag = Flag(_memory.pointer + 4 * len(_flags), most)
+            _flags[problem, operand] = flag
+        return _flags.get((problem, operand))

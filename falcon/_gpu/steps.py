@@ -7,7 +7,6 @@ a repeated call only addresses differ (`records.py`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,7 +47,6 @@ Step = Launch | Fill | Product
 def run(*steps: Step, workspace: Memory | None = None) -> None:
     """Start steps in the current stream; products use `workspace`, or that of cuBLAS's handle."""
     multiplies = any(isinstance(step, Product) for step in steps)
-    handle: Any
-    with cublas.Turn(workspace) if multiplies else nullcontext() as handle:
-        for step in steps:
-            step.start(handle, step.arguments)
+    handle = cublas.handle(workspace) if multiplies else 0
+    for step in steps:
+        step.start(handle, step.arguments)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -15,9 +13,11 @@ from .matrix import Memory
 _CUBLAS_BYTES = 32 * 2**20
 # What recorded graphs will use when they are replayed.
 _kept: list[Any] = []
-# The least bytes that were refused to what can do without them, until when that counts, and for how
-# many seconds: pools search for memory for tens of milliseconds.
-_refused, _until, _AGAIN = 0, 0.0, 10.0
+# By library and device: the least bytes that were refused to what can do without them, and until when
+# that counts. A refusal takes tens of milliseconds, and empties the caches of the library's pool, so
+# that nothing is asked for again until the driver has as much.
+_refused: dict[tuple[str, int], tuple[int, float]] = {}
+_AGAIN = 10.0
 
 
 def allocate(library: Library, nbytes: int) -> Memory:
@@ -29,21 +29,22 @@ def allocate(library: Library, nbytes: int) -> Memory:
 
 def for_call(library: Library, nbytes: int, *, optional: bool) -> Memory:
     """Allocate the workspace of a call, which may be able to do without."""
-    return attempt(partial(allocate, library), nbytes) if optional else allocate(library, nbytes)
+    return attempt(library, nbytes) if optional else allocate(library, nbytes)
 
 
-def attempt(allocate: Callable[[int], Memory], nbytes: int) -> Memory:
+def attempt(library: Library, nbytes: int) -> Memory:
     """Allocate memory that the caller can do without.
 
-    Raises MemoryError: there is none, or as much was refused seconds ago.
+    Raises MemoryError: there is none, or as much was refused and is not there yet.
     """
-    global _refused, _until
-    if nbytes >= _refused and monotonic() < _until:
+    key = library.name, device.current()
+    least, until = _refused.get(key, (nbytes + 1, 0.0))
+    if nbytes >= least and (monotonic() < until or device.free_bytes() < nbytes):
         raise MemoryError(f"{nbytes} bytes of the GPU's memory were not to be had just now")
     try:
-        return allocate(nbytes)
+        return allocate(library, nbytes)
     except MemoryError:
-        _refused, _until = nbytes, monotonic() + _AGAIN
+        _refused[key] = nbytes, monotonic() + _AGAIN
         raise
 
 
@@ -52,6 +53,11 @@ def keep(library: Library, made: Any) -> Any:
     if not library.graphs_own_memory and device.is_capturing():
         _kept.append(made)
     return made
+
+
+def keep_always(made: Any) -> None:
+    """Keep memory until `release`."""
+    _kept.append(made)
 
 
 def for_cublas(library: Library) -> Memory | None:
@@ -64,6 +70,5 @@ def for_cublas(library: Library) -> Memory | None:
 
 def release() -> None:
     """Free what is kept for recorded graphs; ask again for memory that was refused."""
-    global _until
-    _until = 0.0
+    _refused.clear()
     _kept.clear()

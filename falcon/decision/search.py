@@ -202,6 +202,7 @@ class Search(Methods):
             best.seconds,
             table,
             guarded=not best.method.is_classical and not self.problem.is_exact,
+            optional=not best.method.is_classical or best.method.splits > 1,
             options=self.options,
             tuned=tuned,
             rates="" if tuned else self.source(way),

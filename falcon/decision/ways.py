@@ -64,6 +64,8 @@ def named_row(problem: Problem, options: Options) -> DType | None:
     rows = BY_ARITHMETIC if problem.device is None else BY_ARITHMETIC_ON_GPUS
     row = rows.get(options.arithmetic)
     if row is None:
+        if options.arithmetic in BY_ARITHMETIC and options.arithmetic != settings().arithmetic:
+            raise TypeError(f"arithmetic {options.arithmetic!r} is for matrices in host memory")
         return None
     if problem.operand is problem.result is FLOAT32:
         how = row.arithmetic
@@ -118,7 +120,8 @@ def _others(problem: Problem, options: Options, backends: Sequence[Backend]) -> 
         return
     for x in backends:
         is_allowed = options.backend in ("auto", x.name)
-        if is_allowed and x.why_classical_only(problem, None, row) is None:
+        may = x.policy(problem).by_parts or row.parts == 1
+        if is_allowed and may and x.why_classical_only(problem, None, row) is None:
             classical = x.candidates(problem, (None,), options.workspace_limit, row)[0]
             if within_limit(classical, options):  # other arithmetic may need more
                 yield Way(x, row, _PRICE)

@@ -25,7 +25,9 @@ def forget():
     for number in [x for x in machine._profiles if x is not None]:
         del machine._profiles[number]
     repaired._memory = None
-    repaired._places.clear()
+    repaired._flags.clear()
+    vars(cublas._of_thread).clear()
+    cublas._Handle._unused.clear()
     calls._calls.clear()
     planner._plans.clear()
     _backends.device_backend.cache_clear()

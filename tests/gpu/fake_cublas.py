@@ -6,6 +6,9 @@ import numpy as np
 
 from .fake_cupy import HANDLE, STATE
 
+# Of every handle: TF32, or sums of 16 bits.
+MATH_MODES = {}
+
 
 def _types():
     import ml_dtypes
@@ -21,7 +24,7 @@ class Cublas:
 
     def __init__(self):
         self.__dict__ |= {f.__name__: _Function(f) for f in (
-            cublasSetStream_v2, cublasSetWorkspace_v2, cublasGetMathMode, cublasSetMathMode,
+            cublasCreate_v2, cublasSetStream_v2, cublasSetWorkspace_v2, cublasSetMathMode,
             cublasGemmStridedBatchedEx_64, cublasGetProperty, cublasGetStatusString,
         )}  # fmt: skip
 
@@ -67,13 +70,14 @@ def cublasSetWorkspace_v2(handle, workspace, size):
     return 0
 
 
-def cublasGetMathMode(handle, mode):
-    mode._obj.value = STATE.math_mode
+def cublasCreate_v2(handle):
+    STATE.handles += 1
+    handle._obj.value = HANDLE
     return 0
 
 
 def cublasSetMathMode(handle, mode):
-    STATE.math_mode = mode
+    MATH_MODES[handle] = mode
     return 0
 
 
@@ -84,7 +88,7 @@ def cublasGemmStridedBatchedEx_64(handle, transa, transb, m, n, k, alpha, A, Aty
         return 1
     kinds, computeType = _types(), {68: "32F", 77: "32F_FAST_TF32", 70: "64F"}[computeType]
     assert STATE.stream == STATE.current, "a product in another stream than the current one"
-    assert STATE.math_mode == 16, "no TF32, no sums of 16 bits"
+    assert MATH_MODES[handle] == 16, "no TF32, no sums of 16 bits"
     assert STATE.workspace or not STATE.capturing, "the workspace of the handle, in a graph"
     assert (kinds[Atype] is kinds[Btype]) and kinds[Ctype] in (kinds[Atype], np.float32)
     sums = np.float64 if computeType == "64F" else np.float32

@@ -37,7 +37,7 @@ class State:
         self.capturing = False
         self.launches = []  # names, in order
         self.products = []  # (sizes, batch, beta, compute type)
-        self.math_mode = 0  # of the handle of cuBLAS
+        self.handles = 0  # of cuBLAS, that were made
         self.current = 7  # stream
         self.stream = self.workspace = None  # of the handle
         self.timed = set()  # streams in which events were recorded
@@ -302,6 +302,7 @@ def modules():
         runtimeGetVersion=lambda: 13000,
         memsetAsync=memset_async,
         deviceSynchronize=lambda: None,
+        memGetInfo=lambda: (2**38 if STATE.room is None else STATE.room, 2**38),
         memcpyAsync=memcpy_async,
         memcpyDeviceToDevice=3,
     )
@@ -317,7 +318,6 @@ def modules():
         set_pinned_memory_allocator=None,
         get_current_stream=lambda device_id=-1: Stream(),
         get_elapsed_time=lambda start, end: (end.at - start.at) * 1e3,
-        device=types.SimpleNamespace(get_cublas_handle=lambda: HANDLE),
     )
     cublas = types.ModuleType("cupy_backends.cuda.libs.cublas")
     cublas.CUBLAS_COMPUTE_32F, cublas.CUBLAS_COMPUTE_32F_FAST_TF32 = 68, 77

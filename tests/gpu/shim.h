@@ -47,6 +47,10 @@ static unsigned atomicMax(unsigned *at, unsigned value) {
     return before;
 }
 
+static unsigned atomicAdd(unsigned *at, unsigned value) {
+    *at += value;
+    return *at - value;
+}
 static unsigned atomicMin(unsigned *at, unsigned value) {
     const unsigned before = *at;
     *at = before < value ? before : value;

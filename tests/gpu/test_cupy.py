@@ -26,7 +26,7 @@ DOCUMENTED = {
     "cuda.get_current_stream": ("device_id",),
     "cuda.get_elapsed_time": ("start_event", "end_event"),
     "cuda.Event.record": ("self", "stream"),
-    "cuda.device.get_cublas_handle": (),
+    "cuda.runtime.memGetInfo": (),
 }
 PYTHON = ("empty", "asarray", "asnumpy", "broadcast_to", "einsum")
 

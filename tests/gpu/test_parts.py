@@ -209,14 +209,14 @@ def test_values_that_parts_cannot_hold(cupy, state, scheme, check, arithmetic):
             found = falcon.gemm(left, right, scheme=scheme, check=check, **by(arithmetic))
             np.testing.assert_allclose(cupy.asnumpy(found), want, rtol=1e-3, atol=1e-3)
             assert (len(state.products) == 1) == native
-        repaired._places.clear()
+        repaired._flags.clear()
         calls._calls.clear()
 
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_sums_of_large_coefficients_are_in_the_range_of_float16(cupy, packed):
     """None overflows, after which it would be repaired, slowly."""
-    repaired._places.clear()
+    repaired._flags.clear()
     strassen = falcon.schemes.get("strassen")
     for size in (64, 4096):
         scheme = falcon.Scheme(strassen.U * size, strassen.V * size, strassen.W / size**2, "large")
@@ -228,7 +228,7 @@ def test_sums_of_large_coefficients_are_in_the_range_of_float16(cupy, packed):
         found = cupy.asnumpy(falcon.gemm(left, factor, **({} if packed else given)))
         norms = np.linalg.norm(a, axis=1).max() * np.linalg.norm(b, axis=0).max()
         assert (np.abs(found - a.astype(float) @ b) <= 1e-6 * norms).all()
-        assert not any(repaired.was_repaired(*x) for x in repaired._places)
+        assert not any(x.is_set() for x in repaired._flags.values())
 
 
 @pytest.mark.parametrize("arithmetic", ["fp16x3", "bf16x6"])
@@ -279,7 +279,7 @@ def test_lines_of_uneven_norms_are_scaled_as_for_native_schemes(cupy, tiny, pack
     plan.backend.execute(plan, x, factor, None, y)
     norms = np.linalg.norm(a.astype(float), axis=1)[:, None] * np.linalg.norm(b, axis=0)
     assert (np.abs(cupy.asnumpy(out) - a.astype(float) @ b) <= 1e-6 * norms).all()
-    assert not repaired.was_repaired(plan.problem)
+    assert not any(x.is_set() for x in repaired._flags.values())
 
 
 @pytest.mark.parametrize("spread", [3, 8])

@@ -7,6 +7,8 @@ import gc
 from dataclasses import replace
 from fractions import Fraction
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -122,14 +124,28 @@ def test_compute_types(cupy, state):
         falcon.gemm(*operands, scheme="strassen")
         return state.products[-1][3]
 
-    state.math_mode = 3  # the caller's, which the stand-in refuses to multiply in
     assert multiply("float32") == multiply("float16") == multiply("bfloat16") == "32F"
     assert multiply("float64") == "64F"
     with falcon.config(arithmetic="tf32"):
         assert multiply("float32") == "32F_FAST_TF32"
         assert multiply("float64") == "64F"
         assert multiply("bfloat16") == "32F"
-    assert state.math_mode == 3
+
+
+def test_handles_are_falcons_own_and_used_again(cupy, state):
+    """One for a thread and device: of the copy of cuBLAS that is called, whoever loaded it."""
+    given = [on_device(cupy, whole((32, 32), x), "float32") for x in (1, 2)]
+
+    def multiply():
+        falcon.gemm(*given, scheme="strassen")
+
+    for _ in range(3):
+        thread = threading.Thread(target=multiply)
+        thread.start()
+        thread.join()
+    multiply()
+    multiply()
+    assert state.handles in (1, 2)  # that of a thread that has ended is taken again
 
 
 def test_errors_of_cublas_are_told(cupy, monkeypatch):

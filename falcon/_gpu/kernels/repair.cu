@@ -6,7 +6,7 @@
 // memory, any strides.
 //
 // Block (i, j) of C, region by region: rows of `left` (A, or B's columns) times `right`, with axes
-// as in combine_in.cu. `host_flag`, if it is not null, is in the host's memory, and set if any flag is.
+// as in combine_in.cu. `host_count`, in the host's memory, becomes their number if that is larger, and it is not null.
 // As many thread blocks as the device runs at a time share the regions. A thread block is LANES x WARPS
 // threads, each of which forms 8 x 4 entries.
 
@@ -18,18 +18,18 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
                 const FALCON_A *__restrict__ right, long long right_inner, long long right_minor, FALCON_T *out,
                 const FALCON_T *c, long long ld, long long ld_c, long long major, long long minor, long long inner,
                 long long step_major, long long step_minor, long long height, long long width, FALCON_S alpha,
-                FALCON_S beta, const unsigned *__restrict__ flags, int blocks_minor, unsigned *host_flag) {
+                FALCON_S beta, unsigned *flags, int blocks_minor, unsigned *host_count) {
     if (!*flags)
         return;
-    if (host_flag && blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0 && threadIdx.y == 0)
-        *host_flag = 1;
     const unsigned across = (unsigned)((width + FALCON_REGION_MINOR - 1) / FALCON_REGION_MINOR);
     const unsigned regions = across * (unsigned)((height + FALCON_REGION_MAJOR - 1) / FALCON_REGION_MAJOR);
     const long long block_major = (long long)(blockIdx.y / blocks_minor) * step_major;
     const long long block_minor = (long long)(blockIdx.y % blocks_minor) * step_minor;
+    unsigned count = 0;
     for (unsigned region = blockIdx.x; region < regions; region += gridDim.x) {
         if (!flags[1 + region])
             continue;
+        ++count;
         const long long x0 = (long long)(region / across) * FALCON_REGION_MAJOR + threadIdx.y * FALCON_REPAIR_ROWS;
         const long long y0 = (long long)(region % across) * FALCON_REGION_MINOR + threadIdx.x;
         if (block_major + x0 >= major || block_minor + y0 >= minor)
@@ -74,6 +74,8 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
                 narrow(value, out[xs[r] * ld + ys[s]]);
             }
     }
+    if (host_count && count && threadIdx.x == 0 && threadIdx.y == 0)
+        atomicMax(host_count, atomicAdd(flags, count) + count - 1); // the first flag is 1
 }
 
 #undef FALCON_REPAIR_ROWS
