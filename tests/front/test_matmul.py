@@ -252,6 +252,7 @@ def test_every_call_of_a_product_is_multiplied_alike():
 
 
 @pytest.mark.parametrize("how", [{"reproducible": True}, {"backend": "cpu"}, {}], ids=str)
+@pytest.mark.usefixtures("engine")
 def test_bits_of_the_first_call_are_those_of_later_ones(how):
     random = np.random.default_rng(0)
     shapes = [((1, 9), (9, 40)), ((7, 5, 9), (9, 1))]
