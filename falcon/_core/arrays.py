@@ -24,7 +24,7 @@ def has_own_rules(value: Any) -> bool:
 def takes_over(value: Any) -> bool:
     """Whether its class runs NumPy's functions, such as np.einsum, in its own way."""
     own = getattr(type(value), "__array_function__", None)
-    return own is not None and own is not np.ndarray.__array_function__
+    return own not in (None, np.ndarray.__array_function__) and has_own_rules(value)
 
 
 def to_array(name: str, value: Any) -> np.ndarray:
@@ -57,7 +57,8 @@ def to_array(name: str, value: Any) -> np.ndarray:
     if hasattr(kind, "__dlpack__") and not hasattr(kind, "__array__"):
         return np.from_dlpack(value)
     try:
-        return np.asarray(value.to_numpy() if hasattr(kind, "to_numpy") else value)
+        # What `to_numpy` returns may be masked, as of awkward's arrays with None.
+        return to_array(name, value.to_numpy()) if hasattr(kind, "to_numpy") else np.asarray(value)
     except ValueError as error:
         raise ValueError(f"{name} cannot be converted to an array: {error}") from None
 

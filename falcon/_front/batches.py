@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from math import prod
 from time import perf_counter
 from typing import Any
@@ -142,8 +143,7 @@ def folded(x: Any) -> np.ndarray | None:
     """
     if not isinstance(x, np.ndarray) or not x.size:
         return None
-    even = all(
-        x.shape[i] == 1 or x.strides[i] == x.strides[i + 1] * x.shape[i + 1]
-        for i in range(x.ndim - 2)
-    )
+    axes = zip(x.shape[:-1], x.strides[:-1], strict=True)
+    long = [(n, stride) for n, stride in axes if n > 1]  # strides of other axes mean nothing
+    even = all(stride == n * step for (_, stride), (n, step) in pairwise(long))
     return x.reshape(-1, x.shape[-1]) if even else None

@@ -88,7 +88,7 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple, c: Any = None) -> Any:
 
 
 def _facts_of_added(c: np.ndarray, out: np.ndarray | None) -> tuple:
-    return c.shape, c.strides, c.flags.num, c.dtype, c is out
+    return c.shape, c.strides, c.flags.num, c.dtype, c.dtype.num, c is out
 
 
 def _find_small_product(a: np.ndarray, b: np.ndarray, out: np.ndarray | None) -> Any:
@@ -125,17 +125,18 @@ def keep(calls: Calls, key: Any, run: Callable[..., Any], result: tuple | None =
 
 def _key(a: np.ndarray, b: np.ndarray, out: np.ndarray | None, arguments: tuple) -> tuple:
     """Return what is equal in calls with the same plan, the flags common to all arrays first."""
-    x, y = a.flags.num, b.flags.num
+    x, y, p, q = a.flags.num, b.flags.num, a.dtype, b.dtype
     twin = _are_twins(a, b)
     if arguments:  # with their types: True is no number of threads, although it equals 1
         arguments = (*arguments, *(type(x) for _, x in arguments))
     # For arrays that are contiguous in one order, but not in both, flags determine the strides.
     if out is None:
-        key: tuple = (x & y, a.shape, x, a.dtype, b.shape, y, b.dtype, arguments, twin)
+        # With the numbers of dtypes: "l" and "q" are equal, but give results of their own.
+        key: tuple = (x & y, a.shape, x, p, p.num, b.shape, y, q, q.num, arguments, twin)
         return key if (x + 1) & (y + 1) & 2 else (*key, a.strides, b.strides)
     z, like = out.flags.num, out.dtype
     shapes = a.shape, b.shape, out.shape
-    key = (x & y & z, shapes, x, a.dtype, y, b.dtype, arguments, z, like, twin)
+    key = (x & y & z, shapes, x, p, y, q, arguments, z, like, twin)
     if (x + 1) & (y + 1) & (z + 1) & 2:
         return key
     return (*key, a.strides, b.strides, out.strides)
@@ -274,7 +275,7 @@ def _recall_others(a: Any, b: Any, out: Any, arguments: tuple, c: Any) -> Any:
 def _packed_key(a: np.ndarray, out: np.ndarray | None, arguments: tuple) -> tuple:
     """Return what is equal in calls with the same plan by one packed operand."""
     known = (*arguments, *(type(x) for _, x in arguments))
-    facts = a.shape, a.strides, a.flags.num, a.dtype, known
+    facts = a.shape, a.strides, a.flags.num, a.dtype, a.dtype.num, known
     return facts if out is None else (*facts, out.shape, out.strides, out.flags.num, out.dtype)
 
 

@@ -19,7 +19,7 @@ from .arithmetic import check_cast, check_out, operand_type, result_type
 from .batches import folded, in_one_call
 from .calls import recall, remember
 from .execute import Product, multiply, without
-from .fallback import numpy_product
+from .fallback import numpy_product, why_not_by_library
 from .gemm import gemm
 from .planner import requested
 from .validate import matmul_shape
@@ -156,7 +156,7 @@ def _multiplied(
             # As in NumPy, leading axes of size 1 may be missing in out.
             result = _expanded(out, tuple(range(-len(shape), -len(out.shape))))
         check_out(adapter, result, shape, dtype)
-    if len(a_shape) > 2 and len(b_shape) == 2 == len(kept):  # all rows in one product
+    if () != a_shape[:-2] == batch and len(b_shape) == 2:  # all rows in one product
         rows, target = folded(a), folded(result)
         if rows is not None and target is not None:
             _, way, _ = _multiplied(adapter, rows, b, target, types, like, options)
@@ -167,16 +167,19 @@ def _multiplied(
     right = _expanded(b, (-1,)) if -1 in dropped else b
     left = adapter.broadcast(left, (*batch, *left.shape[-2:]))
     right = adapter.broadcast(right, (*batch, *right.shape[-2:]))
-    separate = False
-    if out is not None and batch != ():
+    overlaps = False
+    if out is not None:
         written = adapter.matrix(out)
-        separate = any(written.overlaps(adapter.matrix(x)) for x in (a, b))
+        overlaps = any(written.overlaps(adapter.matrix(x)) for x in (a, b))
+    separate = overlaps and batch != ()
     if separate:  # an earlier product may overwrite what a later one reads
         options = without(options, target.shape, dtype)
         target = adapter.empty(tuple(target.shape), dtype)
     matrices = len(a_shape) == len(b_shape) == 2 and batch == ()
+    # Two matrices: by a plan, which is what `remember` keeps; a vector by a BLAS needs none.
+    by_blas = types[0].has_blas and why_not_by_library(adapter, options) is None
     way = None
-    if not matrices or (min(kept) == 1 and types[0].has_blas):  # else a plan, for all calls alike
+    if (not matrices or (min(kept) == 1 and by_blas)) and (separate or not overlaps):
         way = in_one_call(Product(adapter, left, right, None, target, *types, options))
     if not way:
         for at in np.ndindex(*batch):

@@ -113,6 +113,23 @@ def test_other_operands_are_planned_again(recalled, how, scheme):
     np.testing.assert_array_equal(result, a @ b)
 
 
+@pytest.mark.parametrize("sizes", [(70, 50, 60), (3, 3, 3)])
+def test_results_of_equal_dtypes_have_those_of_numpy(sizes):
+    """Of "l" and "q", as one after the other is remembered."""
+    a, b = operands(*sizes, "l")
+    for kinds in ("ll", "qq", "lq", "ql", "qq"):
+        x, y = (z.astype(kind) for z, kind in zip((a, b), kinds, strict=True))
+        numpy = np.matmul(x, y).dtype.char
+        packed = falcon.pack(y)
+        for _ in range(2):
+            for found in (falcon.matmul(x, y), falcon.gemm(x, y), falcon.matmul(x[0], y)):
+                assert found.dtype.char == numpy
+            assert type(falcon.matmul(x[0], y[:, 0])) is type(np.matmul(x[0], y[:, 0]))
+            assert falcon.gemm(x, packed).dtype.char in kinds
+            sums = falcon.gemm(x, y, (x @ y).astype("q"), beta=2)
+            assert sums.dtype.char == np.result_type(x, y, np.dtype("q")).char
+
+
 @pytest.mark.parametrize(
     ("first", "second"),
     [

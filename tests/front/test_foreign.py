@@ -69,6 +69,24 @@ def test_lazy():
                 call(A, lazy)
 
 
+class Awkward(Frame):
+    """Like awkward's arrays, which run NumPy's functions on their values without the mask."""
+
+    def __array_function__(self, function, types, args, kwargs):
+        return function(*(getattr(x, "values", x) for x in args), **kwargs)
+
+
+@pytest.mark.parametrize("call", [*CALLS, lambda a, b: falcon.einsum("ij,jk", a, b)])
+@pytest.mark.parametrize("kind", [Frame, Awkward])
+def test_values_that_are_missing(call, kind):
+    masked = np.ma.MaskedArray(A.copy(), A > 2)
+    with pytest.raises(TypeError, match=" is a masked array, whose mask would be lost"):
+        call(kind(masked), B)
+    with pytest.raises(TypeError, match=" is a masked array, whose mask would be lost"):
+        call(A.T @ A, kind(masked.T))
+    call(kind(A), kind(B))
+
+
 def test_masked():
     masked = np.ma.array(A, mask=A > 0)
     for call in (falcon.gemm, falcon.plan, lambda a, b: falcon.verify(a, b, A @ B)):
@@ -194,6 +212,21 @@ class Namespace:
     @staticmethod
     def from_dlpack(x):
         return Exchanged(np.from_dlpack(x))
+
+
+class Truncating(Exchanged):
+    """Like JAX without x64: 64 bits become 32, and only arrays without gaps are taken."""
+
+    def __array_namespace__(self):
+        return TruncatingNamespace
+
+
+class TruncatingNamespace:
+    @staticmethod
+    def from_dlpack(x):
+        if not x.flags.c_contiguous:
+            raise BufferError("strides")
+        return Truncating(np.from_dlpack(x).astype(x.dtype.str.replace("8", "4")))
 
 
 class OneWay(Exchanged):
@@ -340,6 +373,29 @@ def test_calls_on_views_are_recalled(foreign, monkeypatch):
                 for module in ("gemm", "matmul"):
                     patch.setattr(f"falcon._front.{module}.enter", None)
                 np.testing.assert_allclose(back(call(a, b, **given)), A @ B, atol=1e-12)
+
+
+def test_a_library_that_truncates():
+    """What it would truncate stays an array of NumPy; strides do not matter."""
+    a, b = np.arange(-6, 6, dtype="i4").reshape(3, 4) << 24, np.full((4, 3), 1000, "i4")
+    x, y = Truncating(a), Truncating(b)
+    wide, short = a.astype("i8") @ b, a @ b
+    calls = (
+        lambda x, y, **how: falcon.matmul(x, y, **how),
+        lambda x, y, **how: falcon.gemm(x, y, **how),
+        lambda x, y, **how: falcon.einsum("ij,jk->ik", x, y, **how),
+    )
+    for call in calls * 2:
+        for found in (call(x, y, dtype="int64"), call(x, b.astype("i8")), call(a.astype("i8"), y)):
+            assert type(found) is np.ndarray
+            np.testing.assert_array_equal(found, wide)
+        assert type(call(x, y)) is Truncating
+        np.testing.assert_array_equal(call(x, y).values, short)
+    found = falcon.matmul(*(Truncating(z.astype("f4")) for z in (a, b)), dtype="float64")
+    np.testing.assert_array_equal(found, wide)
+    strided = falcon.einsum("ij,jk->ki", x, y)
+    assert type(strided) is Truncating
+    np.testing.assert_array_equal(strided.values, short.T)
 
 
 def test_other_forms_of_results():

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import falcon
 from falcon._front import execute
+from falcon._front.batches import folded
 
 NUMERIC = "bBhHiIlLqQefdgFDG"
 SCHEMES = ["auto", "classical", "strassen", "3x3x3:23", "2x3x4:20"]
@@ -250,6 +251,20 @@ def test_every_call_of_a_product_is_multiplied_alike():
         assert (falcon.gemm(a, b, scheme="classical") == first).all()
 
 
+@pytest.mark.parametrize("how", [{"reproducible": True}, {"backend": "cpu"}, {}], ids=str)
+@pytest.mark.usefixtures("engine")
+def test_bits_of_the_first_call_are_those_of_later_ones(how):
+    random = np.random.default_rng(0)
+    shapes = [((1, 9), (9, 40)), ((7, 5, 9), (9, 1))]
+    shapes += [((M, 9), (9, 1)) for M in (2, 5, 8, 33, 64)]
+    for a_shape, b_shape in shapes:
+        for dtype in ("f4", "f8", "c8", "c16"):
+            unit = 1 + 2j if dtype[0] == "c" else 1
+            a, b = ((unit * random.standard_normal(x)).astype(dtype) for x in (a_shape, b_shape))
+            first, *others = (falcon.matmul(a, b, **how).tobytes() for _ in range(3))
+            assert others == [first, first], (a_shape, b_shape, dtype)
+
+
 # --- batches --------------------------------------------------------------------------------
 
 
@@ -302,6 +317,25 @@ def test_axes_of_a_batch_are_broadcast_in_one_call(one_by_one):
     assert not one_by_one
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16", "i4"])
+@pytest.mark.parametrize("how", [{}, {"backend": "cpu"}, {"reproducible": True}], ids=str)
+@pytest.mark.parametrize("is_matrix", [True, False])
+@pytest.mark.usefixtures("engine")
+def test_a_column_or_row_over_the_operands(dtype, how, is_matrix):
+    """`out` may overlap them wherever it lies, as in NumPy."""
+    rng = np.random.default_rng(0)
+    for place in (0, 100, 500, 960):
+        memory, x = rng.integers(-9, 9, 1100).astype(dtype), rng.integers(-9, 9, 16).astype(dtype)
+        matrix, out = memory[:1024].reshape(64, 16), memory[place : place + 64]
+        column, row = (x[:, None], x[None]) if is_matrix else (x, x)
+        expected = matrix @ column
+        found = falcon.matmul(matrix, column, out=out.reshape(expected.shape), **how)
+        np.testing.assert_array_equal(found, expected)
+        expected = row @ matrix.reshape(16, 64)
+        found = falcon.matmul(row, matrix.reshape(16, 64), out=out.reshape(expected.shape), **how)
+        np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("shape", [(5, 30, 40), (2, 3, 30, 40), (4, 1, 40), (0, 30, 40)])
 @pytest.mark.parametrize("dtype", ["f4", "i4"])
 def test_a_batch_by_one_matrix_is_one_product(shape, dtype):
@@ -317,6 +351,37 @@ def test_a_batch_by_one_matrix_is_one_product(shape, dtype):
         assert len(p.rows()) == (0 not in shape)
     gaps = np.repeat(a, 2, axis=1)[:, ::2]
     np.testing.assert_array_equal(falcon.matmul(gaps, b), np.matmul(gaps, b))
+
+
+GAPS = {  # a batch with axes of size 1, and rows that lie apart; whether it is one matrix
+    "rows": ((3, 1, 20, 8), np.s_[:, :, :17], False),
+    "axis": ((4, 1, 2, 17, 8), np.s_[::2], False),
+    "first": ((1, 3, 20, 8), np.s_[:, :, :17], False),
+    "one row": ((3, 1, 20, 8), np.s_[:, :, :1], True),
+    "all of one": ((1, 1, 20, 8), np.s_[:, :, ::2], True),
+}
+
+
+@pytest.mark.parametrize("how", GAPS)
+@pytest.mark.parametrize("dtype", ["f4", "i4", "c16"])
+def test_a_batch_with_axes_of_size_1_by_one_matrix(how, dtype):
+    shape, part, is_one = GAPS[how]
+    rng = np.random.default_rng(0)
+    whole, b = rng.integers(-9, 9, shape).astype(dtype), rng.integers(-9, 9, (8, 13)).astype(dtype)
+    a, plain = whole[part], whole[part].copy()
+    rows = folded(a)
+    assert (rows is not None) == is_one
+    assert rows is None or np.shares_memory(rows, a)  # it is no copy
+    for x in (plain, a):
+        for _ in range(3):
+            out = np.zeros((*shape[:-1], 13), dtype)[part]
+            assert falcon.matmul(x, b, out=out) is out
+            np.testing.assert_array_equal(out, plain @ b)
+        wider = np.zeros((2, *out.shape), dtype)  # a is broadcast to it
+        np.testing.assert_array_equal(falcon.matmul(x, b, out=wider), np.array([out, out]))
+        wider = np.zeros((2, *out.shape[1:]), dtype)
+        if len(out) == 1:
+            np.testing.assert_array_equal(falcon.matmul(x, b, out=wider), np.array([*out, *out]))
 
 
 def windows(x):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache
 from typing import Any
 
@@ -178,7 +178,8 @@ def _torch_row(dtype: Any) -> DType | None:
 class Dlpack(Numpy):
     """Arrays of any other library that exchanges memory by the DLPack standard.
 
-    Results are arrays of that library, if it takes NumPy's by a function ``from_dlpack``.
+    Results are arrays of that library, if it takes NumPy's of that dtype by a function
+    ``from_dlpack``, else of NumPy.
     """
 
     def __init__(self, of: Any = None) -> None:
@@ -205,10 +206,14 @@ class Dlpack(Numpy):
         take = getattr(own() if own is not None else sys.modules.get(module), "from_dlpack", None)
         if take is None or has_own_rules(x):
             return x
-        try:
-            return take(np.asarray(x))
-        except (BufferError, RuntimeError, TypeError):  # a dtype without a standard
-            return x
+        for order in (None, "C"):  # some libraries take contiguous arrays alone
+            with suppress(BufferError, RuntimeError, TypeError):  # a dtype without a standard
+                given = np.asarray(x, order=order)
+                taken = take(given)
+                # JAX truncates 64 bits to 32 unless they are enabled.
+                if self.view("the result", taken).dtype == given.dtype:
+                    return taken
+        return x
 
 
 NUMPY = Numpy()
