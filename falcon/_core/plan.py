@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from .arrays import to_array, to_target
 from .bound import error_bound
 from .dtypes import DType
+from .lazy import lazy
 from .method import Candidate as Candidate
 from .method import Method as Method
 from .options import Options
@@ -123,7 +123,7 @@ class Plan:
     tuned: bool = False
     rates: str = ""
 
-    @cached_property
+    @lazy
     def candidates(self) -> tuple[Candidate, ...]:
         """All options that were compared, best first, each with the reason it was not chosen."""
         return self.table() if self.table is not None else ()
