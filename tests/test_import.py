@@ -140,7 +140,8 @@ FLOORS = {
     "falcon._cpu": 3,
     "falcon._gpu": 3,
     "falcon._core": 2,
-    "falcon._core.lazy": 0,  # the Scheme has such properties
+    "falcon._core.files": 0,  # schemes are read from files
+    "falcon._core.lazy": 0,  # and have such properties
     "falcon.codegen": 2,
     "falcon.schemes": 1,
     "falcon._version": 0,

@@ -13,6 +13,7 @@ from typing import Any
 
 import falcon
 from falcon._core.dtypes import of
+from falcon._core.files import read_file
 from falcon._core.timing import Estimate, Record
 
 from .errors import wrong_beyond
@@ -20,6 +21,7 @@ from .system import describe_falcon
 from .workloads import Case, data
 
 FORMAT = "falcon-bench/3"
+MOST_BYTES = 2**28  # of a file
 # The side that all others are compared with.
 FALCON = "falcon"
 PACKED = "falcon packed"  # with B packed beforehand
@@ -38,9 +40,9 @@ def read(path: str | Path) -> dict[str, Any]:
     Raises ValueError: it is no record file, or of another format.
     """
     try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
+        document = json.loads(read_file(Path(path), MOST_BYTES))
     except ValueError:
-        raise ValueError(f"{path} is not JSON") from None
+        raise ValueError(f"{path} is not JSON of at most {MOST_BYTES} bytes") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ValueError(f"{path} is not a record file of format {FORMAT!r}")
     return document

@@ -21,6 +21,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from falcon import schemes
+from falcon._core.files import read_file
 
 from .catalogue.library import SLACK, SLACK_TO_IMPROVE, Library
 from .improve import Improver
@@ -30,6 +31,7 @@ from .walk.sums import calmest
 from .worker import Find, Worker
 
 CHECKPOINT = 3  # format of the file: raised when a state holds other things
+MOST_BYTES = 2**30  # of the file
 CHECKPOINT_SECONDS = 60.0
 SUMS = 24  # draws of each direct sum, as starts of an improvement
 
@@ -273,7 +275,7 @@ class Run:
     def _restore(self) -> None:
         if not self._checkpoint.exists():
             return
-        record = json.loads(self._checkpoint.read_text(encoding="utf-8"))
+        record = json.loads(read_file(self._checkpoint, MOST_BYTES))
         if record.get("format") != CHECKPOINT:
             raise ValueError(
                 f"{self._checkpoint} was written by another version of falcon; delete it, "
