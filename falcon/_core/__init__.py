@@ -34,3 +34,12 @@
     progress.py  Progress: how far a command is, on standard error
     text.py      tables, suggestions for misspelt words
 """
+
+import sys
+
+_package = sys.modules["falcon"]
+if getattr(_package, "__file__", None) is None:  # a folder without an __init__.py
+    raise ImportError(
+        f"the folder {next(iter(_package.__path__))} hides the package falcon: start Python in "
+        "another folder"
+    )
