@@ -226,14 +226,13 @@ class Plan:
     ) -> None:
         """Write ``alpha a b + beta c`` to `out`: see `Executor.execute`."""
         if not self.parts:
-            how: dict[str, Any] = {"alpha": alpha, "beta": beta, "mirror": mirror}
             try:
-                self.backend.execute(self, a, b, c, out, **how)
+                self.backend.execute(self, a, b, c, out, alpha=alpha, beta=beta, mirror=mirror)
             except MemoryError:
                 less = self._with_less_memory()
                 if less is None:
                     raise
-                less.execute(a, b, c, out, **how)
+                less.execute(a, b, c, out, alpha=alpha, beta=beta, mirror=mirror)
             return
         if c is not None and np.may_share_memory(c, out) and not same_memory(c, out):
             c = c.copy()  # a part may overwrite entries of c that a later part reads
