@@ -37,9 +37,6 @@
 
 import sys
 
-_package = sys.modules["falcon"]
-if getattr(_package, "__file__", None) is None:  # a folder without an __init__.py
-    raise ImportError(
-        f"the folder {next(iter(_package.__path__))} hides the package falcon: start Python in "
-        "another folder"
-    )
+if not getattr(sys.modules["falcon"], "__file__", None):  # a folder without an __init__.py
+    _folder = sys.modules["falcon"].__path__[0]
+    raise ImportError(f"the folder {_folder} hides the package falcon: start Python in another one")

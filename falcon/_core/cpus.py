@@ -44,7 +44,7 @@ def memory_bytes() -> int:
     except (AttributeError, ValueError, OSError):
         memory = 0
     limits = (memory, _memory_limit(), *_process_limits())
-    return min((x for x in limits if x), default=0)
+    return min((x for x in limits if x and x > 0), default=0)
 
 
 def kept_bytes() -> int:
@@ -65,13 +65,12 @@ def _memory_limit() -> int | None:
 
 
 def _process_limits() -> list[int]:
-    """Return the limits of this process's address space and data (ulimit -v, ulimit -d)."""
+    """Return the limits of this process's address space and data; -1 for none."""
     try:
         import resource  # not on Windows
     except ImportError:
         return []
-    found = (resource.getrlimit(x)[0] for x in (resource.RLIMIT_AS, resource.RLIMIT_DATA))
-    return [x for x in found if x != resource.RLIM_INFINITY]
+    return [resource.getrlimit(x)[0] for x in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
 
 
 def cpu_quota(root: Path) -> int | None:

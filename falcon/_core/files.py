@@ -6,7 +6,7 @@ from pathlib import Path
 from stat import S_ISREG
 
 
-def read_file(path: Path, most: int) -> bytes:
+def read_file(path: Path, most: int = 2**26) -> bytes:
     """Return what a regular file holds: a pipe may wait, and a device may go on, for ever.
 
     Raises OSError: the file cannot be read, or is no regular file.

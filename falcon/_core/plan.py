@@ -228,10 +228,8 @@ class Plan:
         if not self.parts:
             try:
                 self.backend.execute(self, a, b, c, out, alpha=alpha, beta=beta, mirror=mirror)
-            except MemoryError:
-                less = self._with_less_memory()
-                if less is None:
-                    raise
+            except MemoryError as error:
+                less = self._with_less_memory(error)
                 less.execute(a, b, c, out, alpha=alpha, beta=beta, mirror=mirror)
             return
         if c is not None and np.may_share_memory(c, out) and not same_memory(c, out):
@@ -249,16 +247,15 @@ class Plan:
                 mirror=out[columns, rows].T if off_diagonal else None,
             )
 
-    def _with_less_memory(self) -> Plan | None:
-        """Return what runs where the workspace of "auto" is not to be had; None: nothing may.
-
-        Backends ask for memory before they write; those of GPUs do this themselves.
-        """
+    def _with_less_memory(self, error: MemoryError) -> Plan:
+        """Return what runs where the workspace of "auto" is not to be had; GPUs have their own."""
         p, backend = self.problem, self.backend
         if self.options.scheme != "auto" or p.packed or p.reproducible or p.device is not None:
-            return None
+            raise error
         method = backend.candidates(p, (None,), 1, self.method.operand)[0]
-        return self.instead(method, backend) if method.workspace < self.workspace else None
+        if method.workspace >= self.workspace:
+            raise error
+        return self.instead(method, backend)
 
     def __call__(self, a: Any, b: Any, out: Any = None) -> Any:
         """Multiply two matrices of the planned shapes and dtype; modulo p, of any integers.

@@ -47,7 +47,7 @@ class Run:
         if path is None or not path.exists():
             return
         try:
-            held = json.loads(read_file(path, records.MOST_BYTES))
+            held = json.loads(read_file(path))
             self.document, self._failed = held["document"], held["failed"]
             identity = held["identity"]
         except (ValueError, KeyError, TypeError):

@@ -24,7 +24,6 @@ from falcon._core.rates import Rates
 from falcon.schemes import Scheme, get
 from falcon.schemes.algebra import symmetry
 
-_MOST_BYTES = 2**24  # of a file
 FORMAT = 11  # of the file and of how rates are measured; files of other formats are refused
 
 # What reading a damaged entry may raise.
@@ -145,7 +144,7 @@ def read(path: Path, kinds: Mapping[str, type]) -> MachineProfile:
 
 def _object(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(read_file(path, _MOST_BYTES))
+        found = json.loads(read_file(path))
     except (ValueError, RecursionError) as error:
         raise ForeignError(f"it is not JSON ({error})") from None
     if not isinstance(found, dict) or found.get("format") != FORMAT:

@@ -31,7 +31,6 @@ from .walk.sums import calmest
 from .worker import Find, Worker
 
 CHECKPOINT = 3  # format of the file: raised when a state holds other things
-MOST_BYTES = 2**30  # of the file
 CHECKPOINT_SECONDS = 60.0
 SUMS = 24  # draws of each direct sum, as starts of an improvement
 
@@ -275,7 +274,7 @@ class Run:
     def _restore(self) -> None:
         if not self._checkpoint.exists():
             return
-        record = json.loads(read_file(self._checkpoint, MOST_BYTES))
+        record = json.loads(read_file(self._checkpoint, 2**30))
         if record.get("format") != CHECKPOINT:
             raise ValueError(
                 f"{self._checkpoint} was written by another version of falcon; delete it, "
