@@ -178,6 +178,7 @@ def cpu_extension() -> Extension:
         [str(CPU / TABLE.CYTHON), *(str(CPU / name) for name in TABLE.BASELINE)],
         include_dirs=[str(CPU / TABLE.INCLUDE_DIR)],
         extra_compile_args=[*TABLE.COMMON_FLAGS],
+        libraries=["m"],  # fenv.h
         depends=[str(CPU / name) for name in TABLE.DEPENDS],
     )
 

@@ -117,6 +117,41 @@ def test_a_missing_library_is_named(monkeypatch, module, library, why):
     assert (str(caught.value), caught.value.name) == (why, library)
 
 
+EDITABLE = """
+import importlib.util, runpy, sys
+from pathlib import Path
+
+class Finder:  # as that of an editable installation, which comes after the folders of sys.path
+    def find_spec(name, path=None, target=None):
+        file = Path(ROOT, *name.split("."))
+        for found in (file / "__init__.py", file.with_suffix(".py")):
+            if name.startswith("falcon") and found.exists():
+                return importlib.util.spec_from_file_location(name, found)
+
+sys.path[0], ROOT = sys.argv.pop(1), sys.argv.pop(1)
+places = [getattr(x, "__name__", "") for x in sys.meta_path]
+sys.meta_path.insert(places.index("PathFinder") + 1, Finder)
+runpy.run_module("falcon", run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.parametrize("is_hidden", [True, False])
+def test_a_folder_that_hides_the_package_is_named(tmp_path, is_hidden):
+    """That of a clone, say, in the folder in which Python was started."""
+    if is_hidden:
+        (tmp_path / "falcon").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", EDITABLE, str(tmp_path), str(ROOT), "schemes", "--show", "strassen"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={x: y for x, y in os.environ.items() if x != "PYTHONPATH"},
+    )
+    said = f"ImportError: the folder {tmp_path / 'falcon'} hides the package falcon: start Python"
+    assert (said in done.stderr) == is_hidden, done.stderr
+    assert (done.returncode == 0) != is_hidden
+
+
 def test_public_names():
     for name in falcon.__all__:
         assert getattr(falcon, name) is not None
@@ -140,6 +175,8 @@ FLOORS = {
     "falcon._cpu": 3,
     "falcon._gpu": 3,
     "falcon._core": 2,
+    "falcon._core.files": 0,  # schemes are read from files
+    "falcon._core.lazy": 0,  # and have such properties
     "falcon.codegen": 2,
     "falcon.schemes": 1,
     "falcon._version": 0,
@@ -227,6 +264,12 @@ def test_the_environment_is_read_in_one_place():
             continue
         for line in file.read_text(encoding="utf-8").splitlines():
             assert not ("FALCON_" in line and ("environ" in line or "getenv" in line)), line
+
+
+def test_properties_take_no_lock_of_their_class():
+    """functools' cached_property does, in Python 3.11: a forked child would wait for ever."""
+    held = [x.name for x in FILES if "cached_property" in x.read_text(encoding="utf-8")]
+    assert held == ["lazy.py"]
 
 
 EXCEPTIONS = [

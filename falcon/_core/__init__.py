@@ -25,6 +25,8 @@
     packed.py    PackedOperand: a right operand that is packed once
     arrays.py    users' operands as NumPy arrays
     checks.py    values of options, parsed and checked
+    files.py     users' files are read
+    lazy.py      a property that is computed once, without a lock
     locks.py     locks that a forked child can take
     cpus.py      CPUs and memory that this process may use
     fit.py       least squares for measured times
@@ -32,3 +34,9 @@
     progress.py  Progress: how far a command is, on standard error
     text.py      tables, suggestions for misspelt words
 """
+
+import sys
+
+if not getattr(sys.modules["falcon"], "__file__", None):  # a folder without an __init__.py
+    _folder = sys.modules["falcon"].__path__[0]
+    raise ImportError(f"the folder {_folder} hides the package falcon: start Python in another one")

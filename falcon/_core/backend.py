@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Protocol
 
 from falcon.schemes import Scheme
@@ -44,18 +43,6 @@ class Backend(Executor, Protocol):
 
     def beats_blas(self, problem: Problem, count: int = 1) -> bool:
         """Whether its classical algorithm is at least as fast as a BLAS's; asked on the host."""
-
-    def candidates(
-        self,
-        problem: Problem,
-        schemes: Iterable[Scheme | None],
-        limit: int | None,
-        operand: DType | None = None,
-    ) -> list[Method]:
-        """Return a method per scheme that can keep the workspace `limit`.
-
-        None among `schemes` is the classical algorithm, which runs whatever the limit.
-        """
 
     def packed_method(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Method:
         """Return how to multiply by a packed operand; the workspace may exceed `limit`."""

@@ -38,13 +38,13 @@ def usable_cpus() -> int:
 
 
 def memory_bytes() -> int:
-    """Bytes of memory: the machine's, or the limit of the cgroup; 0 if unknown."""
+    """Bytes of memory: the machine's, or a limit of the cgroup or the process; 0 if unknown."""
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         memory = 0
-    limit = _memory_limit()
-    return min(memory or limit, limit) if limit is not None else memory
+    limits = (memory, _memory_limit(), *_process_limits())
+    return min((x for x in limits if x and x > 0), default=0)
 
 
 def kept_bytes() -> int:
@@ -62,6 +62,15 @@ def _cpu_quota() -> int | None:
 @cache
 def _memory_limit() -> int | None:
     return memory_limit(Path("/"))
+
+
+def _process_limits() -> list[int]:
+    """Return the limits of this process's address space and data; -1 for none."""
+    try:
+        import resource  # not on Windows
+    except ImportError:
+        return []
+    return [resource.getrlimit(x)[0] for x in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
 
 
 def cpu_quota(root: Path) -> int | None:

@@ -13,10 +13,10 @@ FFLAS and FFPACK packages", 2008, arXiv:cs/0601133.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from math import ceil
 
 from .dtypes import FLOAT32, FLOAT64, DType, of
+from .lazy import lazy
 
 # Types of parts, and the largest magnitude that each holds.
 KINDS = {of("int8"): 2**7 - 1, of("int16"): 2**15 - 1, FLOAT32: 2**24, FLOAT64: 2**53}
@@ -30,12 +30,12 @@ class Residues:
     kind: DType  # of the parts
     parts: tuple[int, int] = (1, 1)  # of an element of A, and of B
 
-    @cached_property
+    @lazy
     def sums(self) -> DType:
         """The type in which products of parts are summed, and returned."""
         return self.kind.wide[0] if self.kind.wide else self.kind
 
-    @cached_property
+    @lazy
     def bases(self) -> tuple[int, int]:
         """The least bases in which residues have so many digits; p itself where that is one."""
         a, b = (max(ceil(self.modulus ** (1 / x) - 1e-12), 2) for x in self.parts)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
+from falcon.schemes import Scheme
+
 from .arrays import to_array, to_target
 from .bound import error_bound
 from .dtypes import DType
+from .lazy import lazy
 from .method import Candidate as Candidate
 from .method import Method as Method
 from .options import Options
@@ -55,6 +57,18 @@ class Executor(Protocol):
         """Write the products of all matrices of a batch; False where they must be run one by one.
 
         `plan` is that of the first matrices; `out` overlaps no operand.
+        """
+
+    def candidates(
+        self,
+        problem: Problem,
+        schemes: Iterable[Scheme | None],
+        limit: int | None,
+        operand: DType | None = None,
+    ) -> list[Method]:
+        """Return a method per scheme that can keep the workspace `limit`.
+
+        None among `schemes` is the classical algorithm, which runs whatever the limit.
         """
 
     def pack(self, b: np.ndarray, plan: Plan) -> Any:
@@ -127,7 +141,7 @@ class Plan:
     tuned: bool = False
     rates: str = ""
 
-    @cached_property
+    @lazy
     def candidates(self) -> tuple[Candidate, ...]:
         """All options that were compared, best first, each with the reason it was not chosen."""
         return self.table() if self.table is not None else ()
@@ -216,7 +230,11 @@ class Plan:
     ) -> None:
         """Write ``alpha a b + beta c`` to `out`: see `Executor.execute`."""
         if not self.parts:
-            self.backend.execute(self, a, b, c, out, alpha=alpha, beta=beta, mirror=mirror)
+            try:
+                self.backend.execute(self, a, b, c, out, alpha=alpha, beta=beta, mirror=mirror)
+            except MemoryError as error:
+                less = self._with_less_memory(error)
+                less.execute(a, b, c, out, alpha=alpha, beta=beta, mirror=mirror)
             return
         if c is not None and np.may_share_memory(c, out) and not same_memory(c, out):
             c = c.copy()  # a part may overwrite entries of c that a later part reads
@@ -232,6 +250,16 @@ class Plan:
                 beta=beta,
                 mirror=out[columns, rows].T if off_diagonal else None,
             )
+
+    def _with_less_memory(self, error: MemoryError) -> Plan:
+        """Return what runs where the workspace of "auto" is not to be had; GPUs have their own."""
+        p, backend = self.problem, self.backend
+        if self.options.scheme != "auto" or p.packed or p.reproducible or p.device is not None:
+            raise error
+        method = backend.candidates(p, (None,), 1, self.method.operand)[0]
+        if method.workspace >= self.workspace:
+            raise error
+        return self.instead(method, backend)
 
     def __call__(self, a: Any, b: Any, out: Any = None) -> Any:
         """Multiply two matrices of the planned shapes and dtype; modulo p, of any integers.

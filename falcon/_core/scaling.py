@@ -22,7 +22,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import prod, sqrt
 from typing import Any
 
@@ -30,6 +29,7 @@ import numpy as np
 
 from .bound import MOST_UNEVEN
 from .dtypes import DType
+from .lazy import lazy
 from .packed import PackedOperand
 from .plan import Plan
 
@@ -256,7 +256,7 @@ class Lines:
             groups.reshape(-1)[: len(some)] = some
             yield slice(start, start + len(some)), groups
 
-    @cached_property
+    @lazy
     def spread(self) -> float:
         """The largest ratio of root mean square to least norm within a group."""
         worst = 1.0
@@ -268,7 +268,7 @@ class Lines:
                 worst = max(worst, float((mean / least).max()))
         return sqrt(worst)
 
-    @cached_property
+    @lazy
     def powers(self) -> np.ndarray:
         """Powers of two that make the norms of each group as equal as possible; 0 for norm 0.
 

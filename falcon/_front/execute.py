@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
-from math import prod
+from math import inf, prod
 from time import perf_counter
 from typing import Any
 
@@ -23,7 +23,7 @@ from falcon._core.problem import Problem, layout_fields
 from falcon._numpy.threads import limited
 
 from .adapters import Adapter
-from .freivalds import Freivalds, VerificationError
+from .freivalds import Freivalds, Verification, VerificationError
 from .modular import modulo
 from .planner import plan_for, plan_packed
 
@@ -156,6 +156,9 @@ def _verified(x: Product) -> Plan:
     test = Freivalds(x.a, b, x.c, x.alpha, x.beta, **about)
     plan = _run(x)
     outcome = test.check(out, plan.growth)
+    p = x.options.modulus
+    if p is not None and not ((out >= 0) & (out < p)).all():
+        outcome = Verification(False, inf, 0.0, f"wrong: an entry is not from 0 to {p - 1}")
     if outcome.is_wrong:
         raise VerificationError(
             f"the product of {plan.problem} by {plan.method.label} failed Freivalds' check: "

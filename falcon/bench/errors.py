@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 
 from falcon._core.dtypes import FLOAT64, LONGDOUBLE, DType, of
+from falcon._core.lazy import lazy
 
 # Errors beyond these many roundings of a random sum mean a wrong product, not rounding.
 _WRONG = 8.0
@@ -24,7 +23,7 @@ class Sample:
         self.index = np.unique(np.linspace(0, a.shape[0] - 1, rows).astype(int))
         self._a, self._b = a, b
 
-    @cached_property
+    @lazy
     def exact(self) -> np.ndarray:
         """These rows of A times B, in higher precision.
 

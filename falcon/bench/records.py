@@ -13,6 +13,7 @@ from typing import Any
 
 import falcon
 from falcon._core.dtypes import of
+from falcon._core.files import read_file
 from falcon._core.timing import Estimate, Record
 
 from .errors import wrong_beyond
@@ -38,9 +39,9 @@ def read(path: str | Path) -> dict[str, Any]:
     Raises ValueError: it is no record file, or of another format.
     """
     try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
+        document = json.loads(read_file(Path(path)))
     except ValueError:
-        raise ValueError(f"{path} is not JSON") from None
+        raise ValueError(f"{path} is not JSON, or too large") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ValueError(f"{path} is not a record file of format {FORMAT!r}")
     return document

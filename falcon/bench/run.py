@@ -13,6 +13,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
+from falcon._core.files import read_file
 from falcon._core.progress import Progress
 from falcon._core.timing import interleave
 
@@ -46,7 +47,7 @@ class Run:
         if path is None or not path.exists():
             return
         try:
-            held = json.loads(path.read_text(encoding="utf-8"))
+            held = json.loads(read_file(path))
             self.document, self._failed = held["document"], held["failed"]
             identity = held["identity"]
         except (ValueError, KeyError, TypeError):

@@ -18,7 +18,7 @@ from falcon._core.text import format_table
 from falcon._front.planner import predicted, preferred
 from falcon._front.tune import compare
 from falcon.schemes import Scheme
-from falcon.schemes.loaders import FORMULAS, SUFFIXES, head_of, text_of
+from falcon.schemes.loaders import FORMULAS, SUFFIXES, content_of, text_of
 
 from .tables import INTERVAL
 from .workloads import Shape
@@ -94,7 +94,7 @@ def _verify(path: str, rows: list[tuple[str, ...]]) -> bool:
     try:
         if path.lower().endswith(FORMULAS):
             with suppress(falcon.SchemeError):  # other formats, or `load_all` says why
-                whole = schemes.check(text_of(head_of(Path(path)), Path(path)))
+                whole = schemes.check(text_of(content_of(Path(path)), Path(path)))
         right = schemes.load_all(path) if whole is None else [whole.scheme] if whole else []
     except (falcon.SchemeError, OSError) as error:
         rows.append((name, "", "", "", "", str(error)))

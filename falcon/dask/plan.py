@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import chain, pairwise, product
 from math import ceil, isnan, prod
 from typing import Any, Unpack
@@ -16,6 +15,7 @@ from dask.utils import format_bytes
 
 from falcon._core.dtypes import DType, of
 from falcon._core.keywords import CallOptions, takes_options
+from falcon._core.lazy import lazy
 from falcon._core.options import KEYWORDS, Options
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
@@ -81,7 +81,7 @@ class GridPlan:
         """Predicted RMS error relative to the classical algorithm."""
         return 1.0 if self.chunk is None else self.chunk.growth
 
-    @cached_property
+    @lazy
     def steps(self) -> list[list[tuple[Piece, ...]]]:
         """Per run the tasks of a chunk of the result, per task the pieces of K that it adds up."""
         K, ends = self.grid.K, range(self.runs + 1)

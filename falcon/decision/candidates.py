@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import inf
 from typing import NamedTuple
 
 from falcon._core.formulas import Counts
+from falcon._core.lazy import lazy
 from falcon._core.policy import Policy
 from falcon._core.problem import Problem
 from falcon.schemes import Scheme, get, names
@@ -35,12 +36,12 @@ class SchemeCandidate:
     facts: Facts  # size, cost and growth of the image that would run
     outer: SchemeCandidate | None = None
 
-    @cached_property
+    @lazy
     def inner(self) -> Scheme:
         """The image of the stored scheme."""
         return symmetry(get(self.name), self.facts.image)
 
-    @cached_property
+    @lazy
     def scheme(self) -> Scheme:
         """The scheme that would run."""
         return self.inner if self.outer is None else self.outer.scheme @ self.inner
@@ -50,7 +51,7 @@ class SchemeCandidate:
         """Whether `scheme` has been built."""
         return "scheme" in self.__dict__
 
-    @cached_property
+    @lazy
     def counts(self) -> Counts:
         """Format, rank and additions, for the cost model."""
         y = self.facts
@@ -60,12 +61,12 @@ class SchemeCandidate:
         sums = nested_additions(_sizes(x), _sizes(y))
         return Counts(x.m * y.m, x.k * y.k, x.n * y.n, x.rank * y.rank, *sums)
 
-    @cached_property
+    @lazy
     def rms_growth(self) -> float:
         """Growth of errors: the product over the levels."""
         return self.facts.growth * (1.0 if self.outer is None else self.outer.rms_growth)
 
-    @cached_property
+    @lazy
     def sum_growth(self) -> float:
         """Growth of sums of integers: the product over the levels."""
         return self.facts.sums * (1.0 if self.outer is None else self.outer.sum_growth)
@@ -111,7 +112,7 @@ class SchemeCandidates:
             self._suited[key] = found
         return found
 
-    @cached_property
+    @lazy
     def _most_parts(self) -> int:
         parts = ((x.counts.m, x.counts.k, x.counts.n) for x in self.all)
         return int(max(map(max, parts), default=0))

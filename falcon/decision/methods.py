@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 from falcon._core.backend import Backend
+from falcon._core.lazy import lazy
 from falcon._core.options import Options
 from falcon._core.plan import Candidate, Method
 from falcon._core.policy import Policy
@@ -27,7 +27,7 @@ class Methods:
     ways: Sequence[Way]  # as `ways` returns them
     backends: Sequence[Backend]  # all that run here
 
-    @cached_property
+    @lazy
     def policy(self) -> Policy:
         """That of the best backend: there is one for all methods of a problem."""
         return self.ways[0].backend.policy(self.problem)

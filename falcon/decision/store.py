@@ -19,6 +19,7 @@ from pathlib import Path
 from threading import get_native_id
 from typing import Any, NamedTuple
 
+from falcon._core.files import read_file
 from falcon._core.rates import Rates
 from falcon.schemes import Scheme, get
 from falcon.schemes.algebra import symmetry
@@ -143,7 +144,7 @@ def read(path: Path, kinds: Mapping[str, type]) -> MachineProfile:
 
 def _object(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_bytes())
+        found = json.loads(read_file(path))
     except (ValueError, RecursionError) as error:
         raise ForeignError(f"it is not JSON ({error})") from None
     if not isinstance(found, dict) or found.get("format") != FORMAT:

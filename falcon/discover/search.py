@@ -21,6 +21,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from falcon import schemes
+from falcon._core.files import read_file
 
 from .catalogue.library import SLACK, SLACK_TO_IMPROVE, Library
 from .improve import Improver
@@ -273,7 +274,7 @@ class Run:
     def _restore(self) -> None:
         if not self._checkpoint.exists():
             return
-        record = json.loads(self._checkpoint.read_text(encoding="utf-8"))
+        record = json.loads(read_file(self._checkpoint, 2**30))
         if record.get("format") != CHECKPOINT:
             raise ValueError(
                 f"{self._checkpoint} was written by another version of falcon; delete it, "

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from math import sqrt
 
 import numpy as np
+
+from falcon._core.lazy import lazy
 
 from . import metrics
 from ._checks import SchemeError
@@ -70,7 +71,7 @@ class ComplexProduct:
                 f"expected {_EQUATIONS[c, a, b]}"
             )
 
-    @cached_property
+    @lazy
     def factors(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """U, V and W as arrays."""
         return exact_array(self.U, "U"), exact_array(self.V, "V"), exact_array(self.W, "W")
@@ -80,17 +81,17 @@ class ComplexProduct:
         """Number of real products."""
         return len(self.U)
 
-    @cached_property
+    @lazy
     def rms_growth(self) -> float:
         """RMS error on random data over that of four real products."""
         return sqrt(metrics.phi(*self.factors) / 4)
 
-    @cached_property
+    @lazy
     def e_max(self) -> Fraction:
         """Factor of the norm-wise error bound, as of a scheme."""
         return metrics.e_max(*self.factors)
 
-    @cached_property
+    @lazy
     def shared_sums(self) -> tuple[SharedSums, SharedSums, SharedSums]:
         """The sums of A's components, of B's, and of products."""
         u, v, w = self.factors
@@ -215,7 +216,7 @@ class ComplexScheme:
         sums = float(blocks.e_max) * steps * longest * unit_roundoff
         return float(self.product.e_max) * (blocks.error_bound(inner, unit_roundoff) + sums)
 
-    @cached_property
+    @lazy
     def shared_sums(self) -> tuple[SharedSums, SharedSums, SharedSums]:
         """Combine A, B and H: `product` within the scheme's sums, or the other way round."""
         sums, rank = self.product.shared_sums, self.product.rank

@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property, partial, reduce
+from functools import partial, reduce
 from math import prod, sqrt
-from operator import matmul
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+
+from falcon._core.lazy import lazy
 
 from . import brent, metrics
 from ._checks import SchemeError, as_matrices, check_facts, prove, replayed
@@ -156,17 +157,17 @@ class Scheme:
         """Work of the classical algorithm over that of one level of this scheme."""
         return prod(self.format) / self.rank
 
-    @cached_property
+    @lazy
     def nnz(self) -> tuple[int, int, int]:
         """Non-zero coefficients of U, V and W."""
         return tuple(int(np.count_nonzero(x)) for x in (self.U, self.V, self.W))  # type: ignore[return-value]
 
-    @cached_property
+    @lazy
     def phi(self) -> Fraction:
         """Second moment of the coefficients; see `falcon.schemes.metrics.phi`."""
         return metrics.phi(self.U, self.V, self.W)
 
-    @cached_property
+    @lazy
     def rms_growth(self) -> float:
         """RMS error on random data over that of the classical algorithm (Strassen: 2.0).
 
@@ -175,12 +176,12 @@ class Scheme:
         """
         return sqrt(self.phi / prod(self.format))
 
-    @cached_property
+    @lazy
     def growth_factor(self) -> float:
         """Sum of products of 2-norms (Strassen: 14.83)."""
         return metrics.growth_factor(self.U, self.V, self.W)
 
-    @cached_property
+    @lazy
     def e_max(self) -> Fraction:
         """Factor of the norm-wise error bound (Strassen: 12)."""
         return metrics.e_max(self.U, self.V, self.W)
@@ -191,7 +192,7 @@ class Scheme:
         u, v, w = (x.reshape(self.rank, -1) for x in (self.U, self.V, self.W))
         return u, v, w.T
 
-    @cached_property
+    @lazy
     def shared_sums(self) -> tuple[SharedSums, SharedSums, SharedSums]:
         """Combine A, Combine B and Combine H after common-subexpression elimination.
 
@@ -209,13 +210,13 @@ class Scheme:
             known["W"].transposed() if "W" in known else share(w),
         )
 
-    @cached_property
+    @lazy
     def additions(self) -> Additions:
         """Block additions, written out naively and after common-subexpression elimination."""
         naive = sum(map(naive_additions, self._combines))
         return Additions(naive, sum(sums.additions for sums in self.shared_sums))
 
-    @cached_property
+    @lazy
     def is_integral(self) -> bool:
         """Whether every coefficient is an integer (needed for integer dtypes)."""
         return all(x.dtype != object for x in (self.U, self.V, self.W))
@@ -288,7 +289,7 @@ class Scheme:
             return NotImplemented
         if levels < 1:
             raise ValueError(f"the exponent is {levels}; expected at least one level")
-        return reduce(matmul, [self] * levels)
+        return reduce(Scheme.__matmul__, [self] * levels)
 
     def same_coefficients(self, other: Scheme) -> bool:
         """Whether U, V and W are equal; the shared sums may differ."""
@@ -310,7 +311,7 @@ class Scheme:
     def __hash__(self) -> int:
         return self._hash
 
-    @cached_property
+    @lazy
     def _hash(self) -> int:
         return hash(tuple((x.shape, *x.ravel().tolist()) for x in (self.U, self.V, self.W)))
 

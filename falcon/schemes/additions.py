@@ -22,10 +22,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+
+from falcon._core.lazy import lazy
 
 Coefficient = int | Fraction
 Row = dict[int, Coefficient]
@@ -57,7 +59,7 @@ class SharedSums:
         """Return the sums of these temporaries and rows."""
         return cls(n_inputs, tuple(temporaries), tuple(tuple(sorted(x.items())) for x in rows))
 
-    @cached_property
+    @lazy
     def additions(self) -> int:
         """Additions and subtractions in total (scalings are not counted)."""
         return len(self.temporaries) + sum(max(len(row) - 1, 0) for row in self.rows)

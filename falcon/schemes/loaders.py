@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from falcon._core.files import read_file
+
 from . import brent, published, sms
 from ._checks import BrentError, as_matrices
 from ._coefficients import exact_array
@@ -30,6 +32,7 @@ SUFFIXES = (".json", ".npz", ".sms", *FORMULAS, ".m", ".mpl")
 # Most bytes of a file. JSON takes up to 30 times as many in memory; no published archive has more.
 _MOST_TEXT, _MOST_JSON = 2**18, 2**23
 _MOST_BYTES = 2**24
+_TOO_LARGE = f"{{}}: it has more than {_MOST_JSON} bytes (archives: {_MOST_BYTES})"
 # To verify the schemes of a file (`brent.work`; 2^23 take a second), and 16 m k n. The catalogue's
 # largest takes 4000, all of AlphaTensor's file 33 million, the largest rational one 53 million.
 _MOST_WORK = 2**26
@@ -142,8 +145,8 @@ class _Member(NamedTuple):
 
 
 def _members(path: Path) -> list[_Member]:
-    data = head_of(path)
-    if data[:2] == b"PK" and len(data) <= _MOST_BYTES:
+    data = content_of(path)
+    if data[:2] == b"PK":
         return _from_npz(data, path)
     suffix, where, source = path.suffix.lower(), str(path), f"file {path.name}"
     if suffix == ".sms" and len(data) <= _MOST_JSON:
@@ -158,7 +161,7 @@ def _members(path: Path) -> list[_Member]:
     if suffix in FORMULAS:
         return [_Member(where, None, partial(_from_text, text_of(data, path), path.stem, source))]
     if len(data) > _MOST_JSON:
-        raise SchemeError(f"{path}: it has more than {_MOST_JSON} bytes (archives: {_MOST_BYTES})")
+        raise SchemeError(_TOO_LARGE.format(path))
     try:
         record = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -168,13 +171,14 @@ def _members(path: Path) -> list[_Member]:
     return [_Member(where, None, lambda _: from_record(record, path.stem))]
 
 
-def head_of(path: Path) -> bytes:
-    """Read a file, up to a byte more than any scheme file may have."""
+def content_of(path: Path) -> bytes:
+    """Read a file, of no more bytes than any scheme file may have; raises as `load`."""
     try:
-        with path.open("rb") as file:
-            return file.read(_MOST_BYTES + 1)
+        return read_file(path, _MOST_BYTES)
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no file {path}") from None
+    except ValueError:
+        raise SchemeError(_TOO_LARGE.format(path)) from None
 
 
 def text_of(data: bytes, path: Path) -> str:

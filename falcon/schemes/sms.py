@@ -15,6 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+from falcon._core.files import read_file
+
 from ._checks import SchemeError
 from ._coefficients import exact_array
 
@@ -41,11 +43,8 @@ def factors(path: Path) -> tuple[str, list[np.ndarray]]:
 
 
 def _matrix(path: Path) -> np.ndarray:
-    with path.open("rb") as file:
-        data = file.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise SchemeError(f"{path.name} has more than {_MOST_BYTES} bytes")
-    lines = [x.split() for x in data.decode("utf-8", "replace").splitlines()]
+    data = read_file(path, _MOST_BYTES).decode("utf-8", "replace")
+    lines = [x.split() for x in data.splitlines()]
     lines = [x for x in lines if x and not x[0].startswith("#")]
     try:
         rows, columns = map(int, lines[0][:2])

@@ -72,6 +72,18 @@ def test_without_proc(tmp_path):
     assert memory_limit(tmp_path) is None
 
 
+@pytest.mark.parametrize("name", ["RLIMIT_AS", "RLIMIT_DATA"])
+def test_limits_of_the_process(monkeypatch, name):
+    resource = pytest.importorskip("resource")
+    before, limited = resource.getrlimit, getattr(resource, name)
+    known = cpus.memory_bytes()
+    assert known > GIB // 4
+    limits = {limited: (GIB // 4, GIB)}
+    monkeypatch.setattr(resource, "getrlimit", lambda x: limits.get(x) or before(x))
+    assert cpus.memory_bytes() == GIB // 4
+    assert cpus.kept_bytes() == GIB // 128
+
+
 def test_the_workspace_that_is_kept_follows_the_limit(monkeypatch):
     """A container of 1 GiB on a large host keeps 1/32 of its own limit, not of the host's."""
     pool = pytest.importorskip("falcon._cpu.pool")

@@ -1,11 +1,16 @@
-"""A lock that a thread holds while its process forks is open in the child."""
+"""A child does not wait for what a thread of its parent does at the fork: locks, lazy values."""
 
 import os
+import pickle
+import signal
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+import falcon
+from falcon._core.lazy import lazy
 from falcon._core.locks import ForkLock
 from falcon._front import planner
 from falcon.decision import machine
@@ -52,3 +57,55 @@ def test_a_thread_that_forks_while_it_holds_the_lock():
         os._exit(0 if lock.lock.acquire(timeout=2) else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert not lock.lock.locked()
+
+
+class Value:
+    def __init__(self, compute):
+        self.compute = compute
+
+    @lazy
+    def value(self):
+        """What `compute` returns."""
+        return self.compute()
+
+
+def child_ends(call, seconds=20):
+    """Whether a forked child ends after a call."""
+    child = os.fork()
+    if child == 0:
+        call()
+        os._exit(0)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if os.waitpid(child, os.WNOHANG)[0]:
+            return True
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return False
+
+
+def test_a_fork_while_a_thread_computes_a_lazy_value():
+    """Others compute theirs meanwhile, in the child and here; the first value is kept."""
+    begun, go_on = threading.Event(), threading.Event()
+    shared = Value(lambda: (begun.set(), go_on.wait(60), object())[-1])
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(lambda: shared.value)
+        begun.wait()
+        try:
+            assert child_ends(lambda: Value(int).value)
+            assert pool._work_queue.empty() and not slow.done() and Value(int).value == 0
+            shared.compute = object
+            first = shared.value
+        finally:
+            go_on.set()
+        assert slow.result() is first is shared.value
+
+
+def test_lazy_values_are_what_cached_properties_are():
+    assert Value.value.__doc__ == "What `compute` returns."
+    x = Value(int)
+    assert "value" not in vars(x) and x.value == vars(x)["value"] == 0
+    assert vars(pickle.loads(pickle.dumps(x)))["value"] == 0
+    scheme = falcon.schemes.get("strassen")
+    assert scheme.phi and "phi" not in vars(pickle.loads(pickle.dumps(scheme)))

@@ -14,6 +14,7 @@ import pytest
 
 import falcon
 
+from ..modes import DIRECTED, flushing, rounding
 from .support import ROOT, require_cpu, run_script, same_bits
 
 require_cpu()
@@ -58,6 +59,28 @@ def test_more_threads_than_cores_do_not_deadlock(scheme):
             for threads in (2, 8, 16) * 4
         ]
         assert all(same_bits(run.result(timeout=60), expected) for run in runs)
+
+
+def test_threads_have_the_modes_of_the_caller():
+    """Those that it has at the call: threads that exist take them over, and keep none."""
+    a, b = np.random.default_rng(1).standard_normal((2, 600, 600)).astype("f4")
+    tiny = np.full((1200, 64), 2.0**-70, "f4")
+    how = [{"threads": x, "reproducible": True} for x in (1, 2, 5)]
+
+    def products():
+        return [falcon.matmul(a, b, **x) for x in how for _ in range(3)]
+
+    nearest = products()
+    for name in DIRECTED:
+        with rounding(name):
+            found = products()
+        assert all(np.array_equal(x, found[0]) for x in found), name
+        assert not np.array_equal(found[0], nearest[0])
+        assert all(np.array_equal(x, nearest[0]) for x in products()), name
+    with flushing():
+        flushed = [falcon.matmul(tiny, tiny.T, **x) for x in how]
+    assert not any(x.any() for x in flushed)
+    assert all(falcon.matmul(tiny, tiny.T, **x).all() for x in how)
 
 
 def claims_of(shape, scheme, threads, dtype="f4"):

@@ -1,5 +1,6 @@
 """NumPy's own products on falcon: what is reached, what stays, on and off, workers, the profile."""
 
+import inspect
 import multiprocessing
 import os
 import pickle
@@ -163,6 +164,30 @@ def test_errors_of_dot_are_numpys(off):
     small, columns, dates = A.astype("f4"), A.copy("F"), INT64_BY_FLOAT64.view("M8[s]")
     for operands in ((A, B[:-1]), (A, B, small), (A, B, columns), (dates, dates)):
         assert failed(True, *operands) == failed(False, *operands)
+
+
+@pytest.mark.parametrize("multiply", [np.matmul, np.dot], ids=["matmul", "dot"])
+def test_near_the_recursion_limit_numpy_multiplies(seen, multiply):
+    """It needs no frames of Python."""
+
+    def deeper(x, frames):
+        return multiply(x, x) if frames == 0 else deeper(x, frames - 1)
+
+    def reached(size):
+        a, found = whole((size, size), "f8"), []
+        wanted = multiply(a, a)
+        sys.setrecursionlimit(len(inspect.stack()) + 150)
+        try:
+            with suppress(RecursionError):
+                for frames in range(60, 200):
+                    found.append(np.array_equal(deeper(a, frames), wanted))
+        finally:
+            sys.setrecursionlimit(before)
+        assert all(found)
+        return len(found)
+
+    before = sys.getrecursionlimit()
+    assert reached(SIZE) == reached(2) > 10
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c16", "i8"])

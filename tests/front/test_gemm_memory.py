@@ -1,11 +1,14 @@
 """Where `falcon.gemm` reads and writes: its workspace. All else: tests/contract."""
 
+import subprocess
+import sys
 import tracemalloc
 
 import numpy as np
 import pytest
 
 import falcon
+from falcon._backends import BACKENDS
 
 # What a call may allocate besides: Python objects, masks and casts of a strip, ufunc buffers.
 SLACK = 400_000
@@ -56,3 +59,61 @@ def test_a_limit_of_zero():
         ValueError, match=r"workspace_limit is 0 bytes; classical .* at least 65536"
     ):
         falcon.gemm(a, b, out=a, workspace_limit=0)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "numpy"])
+@pytest.mark.parametrize("kind", ["float64", "complex64", "int64"])
+def test_without_memory_for_its_workspace_auto_multiplies_classically(backend, kind, monkeypatch):
+    if backend == "cpu":
+        pool = pytest.importorskip("falcon._cpu.pool")
+        take = pool.Pool.take
+
+        def refuse(self, nbytes):
+            if nbytes > 2**20:
+                raise MemoryError(f"a workspace of {nbytes} bytes")
+            return take(self, nbytes)
+
+        monkeypatch.setattr(pool.Pool, "take", refuse)
+    else:
+        monkeypatch.setattr("falcon._numpy.backend.multiply", no_memory)
+    random = np.random.default_rng(0)
+    a, b = random.integers(-9, 9, (2, 500, 500)).astype(kind)
+    strassen = falcon.schemes.get("strassen")
+    others = [{"scheme": "strassen"}] + [{"reproducible": True}] * (backend == "cpu")
+    for options in ({}, *others):
+        auto = falcon.plan(a, b, backend=backend, **options)
+        host = BACKENDS[backend]
+        method = host.candidates(auto.problem, (strassen,), None)[0]
+        out = np.full_like(a, 7)
+        plan = auto.instead(method, host)  # as if it had been chosen
+        if options:
+            with pytest.raises(MemoryError):
+                plan.execute(a, b, None, out, alpha=2)
+            assert (out == 7).all()
+        else:
+            plan.execute(a, b, None, out, alpha=2)
+            assert np.array_equal(out, 2 * (a @ b))
+
+
+def no_memory(*_):
+    raise MemoryError
+
+
+LIMITED = """
+import resource, numpy as np, falcon
+a = np.random.default_rng(0).integers(-9, 9, (2000, 2000)).astype("f4")
+c = np.empty_like(a)
+wanted = a @ a
+falcon.matmul(a[:300, :300], a[:300, :300])
+used = next(int(x.split()[1]) for x in open("/proc/self/status") if x.startswith("VmSize"))
+resource.setrlimit(resource.RLIMIT_AS, (used * 1024 + 2**25,) * 2)
+for _ in range(2):
+    c[:] = 0
+    falcon.matmul(a, a, c)
+    assert np.array_equal(c, wanted)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_limit_of_the_address_space():
+    subprocess.run([sys.executable, "-c", LIMITED], check=True)

@@ -8,7 +8,10 @@ import pytest
 
 import falcon
 from falcon._backends import BACKENDS, host_engine
+from falcon._front.modular import Modular
 from reference.modular import modular
+
+from ..modes import DIRECTED, rounding
 
 MODULI = (2, 3, 4, 6, 127, 128, 251, 257, 1009, 2**15 - 19, 2**15 + 3, 2**20 - 3, 2**20 + 7,
           2**26 - 5, 2**26, 2**31 - 2, 2**31 - 1)  # fmt: skip
@@ -35,6 +38,37 @@ def same(found, wanted):
 
 
 # --- values ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", DIRECTED)
+def test_every_rounding_mode(mode):
+    random = np.random.default_rng(4)
+    for size, p in every((4, 200), (2, 7, 251, 65521, 2**26 - 5, 2**31 - 1)):
+        a, b = random.integers(-(10**6), 10**6, (2, size, size))
+        wanted, calls = exact(a, b, p).astype("i8"), []
+        with rounding(mode):
+            for threads, backend in ((1, "auto"), (3, "auto"), (2, "numpy")):
+                how = {"modulus": p, "threads": threads, "backend": backend}
+                for _ in range(2):  # the second one is recalled
+                    calls.append(falcon.matmul(a, b, **how))
+                calls.append(falcon.gemm(a, b, check="verify", **how))
+            calls.append(falcon.gemm(a, falcon.pack(b, modulus=p)))
+            right, wrong = (bool(falcon.verify(a, b, wanted + x, modulus=p)) for x in (0, 1))
+        for found in calls:
+            same(found, wanted)
+        assert right and not wrong
+
+
+def test_what_is_not_below_p_does_not_pass_as_verified(monkeypatch):
+    execute = Modular.execute
+
+    def shifted(*operands, **scalars):
+        execute(*operands, **scalars)
+        operands[5][1, 2] += 7
+
+    monkeypatch.setattr(Modular, "execute", shifted)
+    with pytest.raises(falcon.VerificationError, match="an entry is not from 0 to 6"):
+        falcon.gemm(ONES, ONES, modulus=7, check="verify")
 
 
 @pytest.mark.parametrize("p", MODULI)

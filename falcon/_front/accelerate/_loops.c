@@ -59,7 +59,10 @@ static int ask(PyObject *a, PyObject *b, PyObject *out) {
     inside = 1;
     PyObject *told = PyObject_CallFunctionObjArgs(product, a, b, out, NULL);
     inside = 0;
-    const int answer = !told ? FAILED : told == Py_NotImplemented ? LEFT : DONE;
+    const int is_deep = !told && PyErr_ExceptionMatches(PyExc_RecursionError); /* NumPy needs no frames */
+    if (is_deep)
+        PyErr_Clear();
+    const int answer = is_deep ? LEFT : !told ? FAILED : told == Py_NotImplemented ? LEFT : DONE;
     Py_XDECREF(told);
     return answer;
 }

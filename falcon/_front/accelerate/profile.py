@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from threading import Lock
 from time import perf_counter
 from types import CodeType
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from falcon._core import observe
+from falcon._core.locks import ForkLock
 from falcon._core.observe import Operands
 from falcon._core.plan import Plan
 from falcon._core.text import format_table
@@ -84,7 +84,7 @@ class Profile:
     """
 
     def __init__(self, measure: bool = False) -> None:
-        self._lock = Lock()
+        self._lock = ForkLock()
         # Calls and seconds by the line that asked, that of the program, and the product.
         self._found: dict[tuple[_Line, _Line, Plan, bool], list[float]] = {}
         self._beside = Beside() if measure else None
@@ -127,7 +127,7 @@ class Profile:
         line = asked if caller is None else (caller.f_code, caller.f_lineno)
         is_batch = count > 1
         key = asked, line, plan, is_batch
-        with self._lock:
+        with self._lock.lock:
             found = self._found.get(key)
             if found is None:
                 found = self._found[key] = [0, 0.0]
@@ -138,7 +138,7 @@ class Profile:
 
     def rows(self) -> list[Row]:
         """Return what was counted, the most time first (``pandas.DataFrame(p.rows())``)."""
-        with self._lock:
+        with self._lock.lock:
             found = list(self._found.items())
         alike: dict[tuple, list] = {}  # plans of operands that lie otherwise in memory
         for (asked, line, plan, is_batch), counted in found:

@@ -8,11 +8,11 @@ import re
 import sys
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
+from falcon._core.lazy import lazy
 from falcon._core.text import format_table
 from falcon._cpu.extension import missing
 from falcon._front.info import rates_used, show_config
@@ -82,7 +82,7 @@ class CheckResult:
         """Products that were compared with what they must be."""
         return sum(x.products for x in self.rows)
 
-    @cached_property
+    @lazy
     def machine(self) -> dict[str, Any]:
         """Processor, caches, system, versions, kernels, settings, rates by which plans are made."""
         about = show_config("dict") or {}

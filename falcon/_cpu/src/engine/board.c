@@ -40,6 +40,8 @@ static void open_stage(fl_board *b, uint64_t next) {
 uint64_t fl_board_begin(fl_board *b, const fl_stages *stages, void *job, int threads) {
     const uint64_t number = (atomic_load(&b->seats) >> SEAT_BITS) + 1;
     b->stages = stages, b->job = job;
+    if (threads > 1)
+        fegetenv(&b->modes);
     atomic_store(&b->threads, threads);
     atomic_store(&b->seats, number << SEAT_BITS | 1);
     open_stage(b, atomic_load(&b->next));
@@ -76,6 +78,8 @@ void fl_board_work(fl_board *b, uint64_t job, int seat, const _Atomic uint32_t *
         const ptrdiff_t some = fair < 1 ? 1 : fair < grab ? fair : grab;
         if (!atomic_compare_exchange_strong(&b->next, &next, next + (uint64_t)some))
             continue;
+        if (seat > 0)
+            fesetenv(&b->modes);
         b->stages->units(b->job, seat, first, first + some);
         if (atomic_fetch_add(&b->done, some) + some == units)
             open_stage(b, next);

@@ -4,6 +4,7 @@
  */
 #include "engine.h"
 #include "team.h"
+#include <fenv.h>
 
 /* Numbers that pay for a further thread, and of a stretch of a line. */
 static const double numbers_per_thread = 1 << 15;
@@ -28,8 +29,11 @@ void falcon_reduce(const falcon_kernel *kern, falcon_modulo *m, int threads) {
         is_one_line &= x->line_stride == m->len * x->stride;
     if (is_one_line)
         m->len *= m->lines, m->lines = 1;
+    const int mode = fegetround(); /* kernels round to the nearest integer by additions */
+    fesetround(FE_TONEAREST);
     fl_modulo_job j = {kern, m, fl_div_up(m->len, FALCON_MODULO_RUN)};
     if (m->lines > 0 && m->len > 0)
         fl_team_each(do_lines, &j, m->lines * j.stretches, 16 * FALCON_MODULO_RUN / FL_MIN(FALCON_MODULO_RUN, m->len),
                      fl_team_size((double)m->lines * (double)m->len / numbers_per_thread, threads));
+    fesetround(mode);
 }

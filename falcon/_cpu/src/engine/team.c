@@ -50,9 +50,12 @@ static void run_openmp(const fl_stages *stages, void *job, int threads) {
 #pragma omp parallel num_threads(threads)
     {
         uint64_t joined = first;
+        fenv_t own; /* the thread may be that of other programs too */
         const int seat = omp_get_thread_num() ? fl_board_join(&board, &joined) : 0;
+        fegetenv(&own);
         if (seat >= 0)
             fl_board_work(&board, joined, seat, NULL, 0);
+        fesetenv(&own);
         /* wait here until all threads are done: libgomp's own barrier spins for milliseconds */
         const int all = omp_get_num_threads();
         atomic_fetch_add(&left, 1);
@@ -160,6 +163,7 @@ static struct {
     atomic_int left;
     fl_run run;
     void *about;
+    fenv_t modes; /* as of a board */
 } gang;
 static pthread_mutex_t gang_is_free = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local int in_gang;
@@ -178,6 +182,7 @@ static void join_gang(void) {
         if (next > (int)(claims >> 16 & 0xffff))
             return;
         if (atomic_compare_exchange_weak(&gang.claims, &claims, claims + 1)) {
+            fesetenv(&gang.modes);
             run_job(gang.run, gang.about, next);
             atomic_fetch_sub(&gang.left, 1);
             return;
@@ -374,6 +379,7 @@ int fl_team_gang(fl_run run, void *about, int jobs) {
     const uint64_t number = (atomic_load(&gang.claims) >> 32) + 1;
     const int count = find_helpers(found, jobs - 1);
     gang.run = run, gang.about = about;
+    fegetenv(&gang.modes);
     atomic_store(&gang.left, jobs - 1);
     atomic_store(&gang.claims, number << 32 | (uint64_t)count << 16 | 1);
     for (int at = 0; at < count; at++)
