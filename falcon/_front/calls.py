@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -49,6 +49,8 @@ class Call(NamedTuple):
 
 Calls = dict[Any, Call]
 _calls: Calls = {}  # by `_key`, or `_device_key`
+# Of einsum, tensordot and gram: these call `matmul`, so that they depend on no settings.
+_forms: dict[tuple, Callable[..., Any]] = {}
 # Libraries by the types of their arrays that were multiplied on a GPU.
 _libraries: dict[type, Any] = {}
 
@@ -85,6 +87,27 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple, c: Any = None) -> Any:
     elif (not key[0] & _OWNDATA or out is a or out is b) and (_overlap(out, a) or _overlap(out, b)):
         return None
     return call.run(a, b, out) if c is None else call.run(a, b, out, c)
+
+
+def recall_form(form: tuple, arrays: Sequence[Any]) -> Any:
+    """Run a call of another function as one like it was reduced to products; None: none was.
+
+    `form`: what is equal in such calls, besides how their arrays lie. There are no options.
+    """
+    for x in arrays:
+        if type(x) is not _ARRAY:
+            return None
+        form += x.shape, x.strides, x.dtype
+    run = _forms.get(form)
+    return None if run is None else run(*arrays)
+
+
+def remember_form(form: tuple, arrays: Sequence[Any], run: Callable[..., Any]) -> None:
+    """Keep a function that reduces arrays like these to products, for `recall_form`."""
+    if all(type(x) is _ARRAY for x in arrays):
+        if len(_forms) >= _MOST:
+            _forms.clear()
+        _forms[sum(((x.shape, x.strides, x.dtype) for x in arrays), form)] = run
 
 
 def _facts_of_added(c: np.ndarray, out: np.ndarray | None) -> tuple:
