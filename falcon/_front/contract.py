@@ -9,8 +9,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
+from operator import is_
 from typing import Any, Literal, Unpack
 
 import numpy as np
@@ -21,7 +21,7 @@ from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS
 
 from .adapters import enter
-from .calls import recall_form, remember_form
+from .calls import forms, keep, key_of_form
 from .fallback import any_type, einsum_operands, is_taken_over
 from .matmul import matmul
 from .pairs import Pairs
@@ -165,11 +165,11 @@ def einsum(
     >>> falcon.einsum("bik,kj->bij", x, w).shape
     (8, 5, 4)
     """
-    is_plain = order == "K" and casting == "safe" and optimize is True and not options
-    is_plain = is_plain and out is dtype is None and len(operands) > 1
-    is_plain = is_plain and type(operands[0]) is str
-    if is_plain and (known := recall_form(operands[:1], operands[1:])) is not None:
-        return known
+    form = None
+    if out is dtype is None and order == "K" and casting == "safe" and optimize is True:
+        form = None if options else key_of_form(operands[:1], operands[1:])
+        if form in forms:
+            return forms[form].run(*operands[1:])
     text, given = as_text(operands)
     named = {f"operand {i}": x for i, x in enumerate(given)}
     if order not in ("K", "C", "F", "A"):
@@ -198,7 +198,7 @@ def einsum(
         raise ValueError(f"einsum: out has shape {tuple(target.shape)}; expected {plan.shape}")
     by_columns = order == "F" or (order == "A" and all(x.flags.f_contiguous for x in arrays))
     pairs, labels = Pairs(adapter, common, options), list(plan.inputs)
-    is_plain = is_plain and all(x is y for x, y in zip(arrays, given, strict=True))
+    is_whole = all(map(is_, arrays, given)) and not any(plan.indices)
     arrays = [x if at is None else x[at] for x, at in zip(arrays, plan.indices, strict=True)]
     with adapter.current():
         for step in plan.path:
@@ -214,11 +214,10 @@ def einsum(
             if result is not target:
                 adapter.copy(result, target, casting)
             return out
-    if is_plain and all(pairs.ways) and not any(plan.indices):
+    if form is not None and is_whole and all(pairs.ways):
         steps = [sorted(step, reverse=True) for step in plan.path]
         alone = pairs.ways[0] if len(steps) == 1 and len(result.shape) else None
-        again = partial(_again, tuple(zip(steps, pairs.ways, strict=True)))
-        remember_form(operands[:1], given, alone or again)
+        keep(forms, form, alone or partial(_again, [*zip(steps, pairs.ways, strict=True)]))
     if len(result.shape) == 0:
         result = adapter.scalar(result)
     elif order != "K":
@@ -227,7 +226,7 @@ def einsum(
 
 
 def _again(steps: Sequence[tuple[Sequence[int], Any]], *operands: Any) -> Any:
-    """Evaluate a sum like one seen before: `steps` are its path, and `Pairs.ways`."""
+    """Evaluate a sum again: `steps` are its path, and `Pairs.ways`."""
     arrays = list(operands)
     for step, way in steps:
         arrays.append(way(*[arrays.pop(i) for i in step][::-1]))
@@ -312,23 +311,12 @@ def _cheapest(sizes: list[int]) -> dict[tuple[int, int], int]:
     return splits
 
 
-def _fixed(axes: Any) -> Any:
-    """Return the axes of one operand as numbers, which can be hashed."""
-    return axes if type(axes) is int else tuple(map(int, axes))
-
-
-def _outer(way: Any, shape: tuple[int, ...], x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    product: np.ndarray = way(x.reshape(-1), y.reshape(-1)).reshape(shape)
-    return product
-
-
 def _tensordot(name: str, a: Any, b: Any, axes: Any, out: Any, options: CallOptions) -> Any:
     form, given = None, (a, b)
-    if out is None and not options:
-        with suppress(TypeError):  # what follows will report other axes
-            form = name, axes if type(axes) is int else tuple(map(_fixed, axes))
-    if form is not None and (known := recall_form(form, given)) is not None:
-        return known
+    if out is None and not options and type(axes) in (int, list, tuple):
+        form = key_of_form((name, repr(axes)), given)
+        if form in forms:
+            return forms[form].run(a, b)
     adapter, a, b, target = enter(a=a, b=b, out=out)
     chosen = requested(name, KEYWORDS, options, adapter.device)
     if is_taken_over(adapter, {"a": a, "b": b, "out": target}, chosen):
@@ -355,11 +343,12 @@ def _tensordot(name: str, a: Any, b: Any, axes: Any, out: Any, options: CallOpti
         else:  # two axes: einsum has letters for 52
             result = pairs.contracted((x.reshape(-1), y.reshape(-1)), ("a", "b"), "ab")
             result = result.reshape(shape)
-        way = pairs.ways[0]
-        if way is not None and form is not None and x is given[0] and y is given[1] and (shape or left):
-            remember_form(form, given, way if left else partial(_outer, way, shape))
         if target is not None and result is not target:
             adapter.copy(result, target)
     if out is not None:
         return out
+    way: Any = pairs.ways[0]
+    if form is not None and way and (left or shape) and x is given[0] and y is given[1]:
+        outer = lambda x, y: way(x.reshape(-1), y.reshape(-1)).reshape(shape)  # noqa: E731
+        keep(forms, form, way if left else outer)
     return adapter.wrap(adapter.scalar(result) if name == "dot" and not shape else result)

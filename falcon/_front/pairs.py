@@ -27,28 +27,29 @@ class Pairs:
     adapter: Adapter
     dtype: Any
     options: CallOptions
-    # Of each call of `contracted` a function that does it again; None: there is none.
+    # Do again what each call of `contracted` did; None: not all of it.
     ways: list[Callable[..., Any] | None] = field(default_factory=list)
 
     def contracted(
         self, arrays: Sequence[Any], labels: Sequence[str], wanted: str, out: Any = None
     ) -> Any:
         """Return the sum with the axes `wanted`: `out`, if that could be written directly."""
-        given = labels
+        is_whole = True
         if len(arrays) == 2:
             found = [
                 self._alone(x, own, {*other, *wanted})
                 for x, own, other in zip(arrays, labels, labels[::-1], strict=True)
             ]
             (x, xs), (y, ys) = found
+            is_whole = [xs, ys] == [*labels]
             summed, kept = {*xs} & {*ys} - {*wanted}, {*xs} ^ {*ys}
-            arrays, labels = (x, y), (xs, ys)
             if summed and (kept or len(wanted) == 0):
                 way = self._way(x, y, xs, ys, wanted)
-                self.ways.append(way if labels == tuple(given) else None)
+                self.ways.append(way if is_whole else None)
                 return way(x, y, out)
+            arrays, labels = (x, y), (xs, ys)
         text = f"{','.join(labels)}->{wanted}"
-        able = self.adapter is NUMPY and self.dtype is None and tuple(labels) == tuple(given)
+        able = is_whole and self.adapter is NUMPY and self.dtype is None
         able = able and all(x.size and x.dtype.kind in "biufc" for x in arrays)
         self.ways.append(partial(np.einsum, text) if able else None)
         return self._by_library(text, arrays)
@@ -64,10 +65,11 @@ class Pairs:
         return (x if kept == own else self._by_library(f"{own}->{kept}", (x,))), kept
 
     def _way(self, x: Any, y: Any, xs: str, ys: str, wanted: str) -> Callable[..., Any]:
-        """Return a function that multiplies arrays that lie like these by `matmul`.
+        """Return a function that multiplies arrays that lie as these by `matmul`.
 
         It copies none whose axes lie one after the other.
         """
+        adapter = self.adapter
         batch = "".join(z for z in wanted if z in xs and z in ys)
         if next((z for z in wanted if z not in batch), "") in [*ys]:  # then the result is by rows
             swapped = self._way(y, x, ys, xs, wanted)
@@ -79,37 +81,26 @@ class Pairs:
         columns = "".join(z for z in self._sorted(y, ys) if z not in xs)
 
         def viewed(own: str, *groups: str) -> Callable[[Any], Any]:
-            """Return a function that sorts an array's axes, and makes one axis of each group."""
-            sort = self._sort(own, batch + "".join(groups))
-            if all(len(group) == 1 for group in groups):
-                return sort
+            axes = tuple(own.index(z) for z in batch + "".join(groups))
             shape = tuple(prod(sizes[z] for z in group) for group in (*batch, *groups))
-            return lambda array: sort(array).reshape(shape)
+            if axes == tuple(range(len(own))):
+                return lambda array: array if array.shape == shape else array.reshape(shape)
+            return lambda array: adapter.permuted(array, axes).reshape(shape)
 
-        adapter, made = self.adapter, batch + rows + columns
-        of_x, of_y = viewed(xs, rows, summed), viewed(ys, summed, columns)
-        of_out, sort = viewed(wanted, rows, columns), self._sort(made, wanted)
-        shape = tuple(sizes[z] for z in made)
+        left, right = viewed(xs, rows, summed), viewed(ys, summed, columns)
+        target, made = viewed(wanted, rows, columns), batch + rows + columns
+        shape, axes = tuple(sizes[z] for z in made), tuple(made.index(z) for z in wanted)
         how: dict[str, Any] = {**self.options, "dtype": self.dtype}
 
         def way(x: Any, y: Any, out: Any = None) -> Any:
-            left, right = of_x(x), of_y(y)
             if out is not None:
-                target = of_out(out)
-                if adapter.matrix(target).overlaps(adapter.matrix(out)):  # it is no copy
-                    matmul(left, right, target, **how)
+                view = target(out)
+                if adapter.matrix(view).overlaps(adapter.matrix(out)):  # it is no copy
+                    matmul(left(x), right(y), view, **how)
                     return out
-            product = matmul(left, right, **how)
-            return sort(product if product.shape == shape else product.reshape(shape))
+            return adapter.permuted(matmul(left(x), right(y), **how).reshape(shape), axes)
 
         return way
-
-    def _sort(self, own: str, wanted: str) -> Callable[[Any], Any]:
-        """Return a function that puts the axes of an array into that order."""
-        if own == wanted:
-            return lambda array: array
-        axes = tuple(own.index(z) for z in wanted)
-        return lambda array: self.adapter.permuted(array, axes)
 
     def _sorted(self, x: Any, own: str) -> str:
         """Return the labels of an array by the order of its axes in memory."""
