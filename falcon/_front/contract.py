@@ -166,10 +166,11 @@ def einsum(
     (8, 5, 4)
     """
     form = None
-    if out is dtype is None and order == "K" and casting == "safe" and optimize is True:
-        form = None if options else key_of_form(operands[:1], operands[1:])
-        if form in forms:
-            return forms[form].run(*operands[1:])
+    is_plain = out is dtype is None and order == "K" and casting == "safe" and optimize is True
+    if is_plain and not options and operands and type(operands[0]) is str:
+        form = key_of_form(operands[:1], operands[1:])
+        if (known := forms.get(form)) is not None:
+            return known.run(*operands[1:])
     text, given = as_text(operands)
     named = {f"operand {i}": x for i, x in enumerate(given)}
     if order not in ("K", "C", "F", "A"):
@@ -315,8 +316,8 @@ def _tensordot(name: str, a: Any, b: Any, axes: Any, out: Any, options: CallOpti
     form, given = None, (a, b)
     if out is None and not options and type(axes) in (int, list, tuple):
         form = key_of_form((name, repr(axes)), given)
-        if form in forms:
-            return forms[form].run(a, b)
+        if (known := forms.get(form)) is not None:
+            return known.run(a, b)
     adapter, a, b, target = enter(a=a, b=b, out=out)
     chosen = requested(name, KEYWORDS, options, adapter.device)
     if is_taken_over(adapter, {"a": a, "b": b, "out": target}, chosen):

@@ -100,7 +100,7 @@ def gram(
 
     ``falcon.matmul(x.T, x)`` and ``falcon.gemm(x.T, x)`` detect the shared memory and do the same.
     Complex matrices need two real Gram matrices and one real product, half of a complex product;
-    small ones are multiplied as any others, and mirrored.
+    small ones are multiplied as any others, and mirrored, or by one real Gram matrix of all parts.
 
     See also docs/gram.md.
 

@@ -71,10 +71,10 @@ def matmul(
     Notes
     -----
     Booleans are counted: int32 sums of products of uint8, of which each that is not 0 is True.
-    Small ones, and operands that no scheme can multiply (objects, array subclasses, other arrays)
-    are passed to `numpy.matmul`; with a scheme or another backend by name, they raise TypeError.
-    For numeric operands, overflow and invalid values show in the result, as with BLAS, without
-    warnings.
+    Small and dense ones, for which NumPy is faster, and operands that no scheme can multiply
+    (objects, array subclasses, other arrays) are passed to `numpy.matmul`; with a scheme or another
+    backend by name, they raise TypeError. For numeric operands, overflow and invalid values show in
+    the result, as with BLAS, without warnings.
 
     Examples
     --------
@@ -87,9 +87,10 @@ def matmul(
         arguments = (*arguments, ("dtype", dtype))
     if (known := recall(a, b, out, arguments)) is not None:
         return known
-    if type(a) is type(b) is np.ndarray and a.dtype.num == b.dtype.num == _BOOL and not arguments:
-        if are_default() and (out is None or type(out) is np.ndarray) and not _is_counted(a, b):
-            return original.matmul(a, b, out)
+    is_plain = type(a) is type(b) is np.ndarray and (out is None or type(out) is np.ndarray)
+    is_plain = is_plain and not arguments and are_default()
+    if is_plain and a.dtype.num == b.dtype.num == _BOOL and not _is_counted(a, b):
+        return original.matmul(a, b, out)
     if isinstance(out, tuple) and len(out) == 1:
         out = out[0]
     adapter, a, b, target = enter(a=a, b=b, out=out)

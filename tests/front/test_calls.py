@@ -98,6 +98,10 @@ def test_what_is_copied_first_is_recalled(recalled, how, function, dtype, size, 
             again, was = recalled(function, x, y, out=target, **options)
             assert was and again.dtype == first.dtype and (target is None or again is target)
             np.testing.assert_array_equal(again, wanted)
+    for twin in (elsewhere(a, how), elsewhere(a[:, ::2].copy(), how)):
+        first, again = (function(twin.T, twin, **options) for _ in range(2))
+        np.testing.assert_array_equal(again, first)
+        np.testing.assert_array_equal(again, again.T)
     noise = elsewhere(np.random.default_rng(0).standard_normal((size, size)).astype(dtype), how)
     first, again = (function(noise, b, **options) for _ in range(2))
     np.testing.assert_array_equal(again, first)
