@@ -87,9 +87,10 @@ def matmul(
         arguments = (*arguments, ("dtype", dtype))
     if (known := recall(a, b, out, arguments)) is not None:
         return known
-    is_plain = type(a) is type(b) is np.ndarray and (out is None or type(out) is np.ndarray)
-    is_plain = is_plain and not arguments and are_default()
-    if is_plain and a.dtype.num == b.dtype.num == _BOOL and not _is_counted(a, b):
+    are_logical = type(a) is type(b) is np.ndarray and a.dtype.num == b.dtype.num == _BOOL
+    are_logical = are_logical and (out is None or type(out) is np.ndarray) and not arguments
+    is_counted = are_logical and _is_counted(a, b)
+    if are_logical and not is_counted and are_default():
         return original.matmul(a, b, out)
     if isinstance(out, tuple) and len(out) == 1:
         out = out[0]
@@ -98,7 +99,7 @@ def matmul(
         result = _by_packed(adapter, a, b, target, dtype, options)
         return adapter.wrap(result) if out is None else out
     chosen = requested("matmul", KEYWORDS, options, adapter.device)
-    if dtype is None and chosen.backend == "auto" and _are_logical(a, b, target, chosen):
+    if dtype is None and _are_logical(a, b, target, chosen) and (is_counted or _is_counted(a, b)):
         counts = matmul(a.view(np.uint8), b.view(np.uint8), dtype="int32", **options)
         result = np.not_equal(counts, 0, out=target)
         return adapter.wrap(result) if out is None else out
@@ -119,12 +120,13 @@ def matmul(
 
 
 def _are_logical(a: Any, b: Any, out: Any, options: Options) -> bool:
-    """Whether these are arrays of booleans that falcon's engine multiplies faster by counting."""
+    """Whether these are arrays of booleans that falcon's engine may multiply by counting."""
     return (
         type(a) is type(b) is np.ndarray
         and a.dtype == b.dtype == np.bool_
-        and _is_counted(a, b)
+        and min(a.ndim, b.ndim) >= 2
         and (out is None or type(out) is np.ndarray)
+        and options.backend == "auto"
         and (out is None or out.shape == sum(matmul_shape(a.shape, b.shape, None), ()))
         and options.scheme in ("auto", "classical")
         and options.workspace_limit is options.modulus is None
