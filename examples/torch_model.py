@@ -11,7 +11,7 @@ def main() -> None:
     try:
         import torch
     except ImportError:
-        print("this example needs torch: pip install 'falcon-gemm[torch]'")
+        print("this example needs torch: pip install torch")
         return
     torch.manual_seed(0)
     model = torch.nn.Sequential(

@@ -45,8 +45,6 @@ cdef class SmallProducts:
             if not (strides_of(&v[0], k.elem, &p.a_rs, &p.a_cs)
                     and strides_of(&v[1], k.elem, &p.b_rs, &p.b_cs)):
                 return None
-            if v[0].buf == v[1].buf and p.a_rs == p.b_cs and p.a_cs == p.b_rs and p.M == p.N:
-                return None  # a symmetric problem
             if out is None:
                 p.c_rs, p.c_cs = p.N, 1
                 if not falcon_is_tiny(k, &p):

@@ -103,7 +103,8 @@ class CpuBackend:
             return True
         if problem.flops <= SMALLEST_PLANNED:
             is_other = count > 1 or problem.packed or operand.is_complex or problem.symmetric
-            return not is_other and blocking.method(problem, None, None).layout.is_tiny
+            in_place = problem.a_strided and problem.b_strided and problem.out_direct
+            return in_place and not is_other and blocking.method(problem, None, None).layout.is_tiny
         if may_be_in_place(problem) and blocking.method(problem, None, None).layout.in_place:
             return True
         few_rows = has_few_rows(*sizes, operand.itemsize)

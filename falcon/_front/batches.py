@@ -111,7 +111,8 @@ def _by_numpy(x: Product, plan: Plan | None) -> Plan | str:
         return ""
     with limited(threads_of(options)), np.errstate(all="ignore"):
         original.matmul(a, b, out=out, dtype=dtype.numpy if cast else None)
-    return "converted" if cast else "np.matmul"
+    is_same = not cast or np.result_type(x.a.dtype, x.b.dtype) == dtype.numpy
+    return "np.matmul" if is_same else "converted"
 
 
 def _by_cublas(x: Product, plan: Plan | None) -> str:

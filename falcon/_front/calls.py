@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -49,6 +49,8 @@ class Call(NamedTuple):
 
 Calls = dict[Any, Call]
 _calls: Calls = {}  # by `_key`, or `_device_key`
+# How einsum and tensordot call `matmul`, by `key_of_form`: that depends on no settings.
+forms: Calls = {}
 # Libraries by the types of their arrays that were multiplied on a GPU.
 _libraries: dict[type, Any] = {}
 
@@ -69,7 +71,7 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple, c: Any = None) -> Any:
         return _recall_others(a, b, out, arguments, c)
     if not arguments and are_default():
         known = _small_product(a, b, out)
-        if known is not None:
+        if known is not None or not a.dtype.num:  # booleans: their values matter
             return known
     key = _key(a, b, out, arguments)
     if c is not None:
@@ -85,6 +87,15 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple, c: Any = None) -> Any:
     elif (not key[0] & _OWNDATA or out is a or out is b) and (_overlap(out, a) or _overlap(out, b)):
         return None
     return call.run(a, b, out) if c is None else call.run(a, b, out, c)
+
+
+def key_of_form(form: tuple, arrays: Sequence[Any]) -> tuple | None:
+    """Return what is equal in calls that are reduced to products alike; None: they are not kept."""
+    for x in arrays:
+        if type(x) is not _ARRAY:
+            return None
+        form += x.shape, x.strides, x.dtype
+    return form
 
 
 def _facts_of_added(c: np.ndarray, out: np.ndarray | None) -> tuple:
@@ -154,22 +165,28 @@ def _is_plain_sum(c: Any, out: np.ndarray | None, result: np.ndarray) -> bool:
     return able and (out is None or c is out or not _overlap(c, out))
 
 
-def _is_simple(
-    a: Any, b: Any, out: np.ndarray | None, types: tuple[DType, DType], result: Any
-) -> bool:
-    """Whether the arrays of a call are plain, and of the dtypes of the arithmetic."""
+def _is_simple(a: Any, b: Any, out: np.ndarray | None, result: Any) -> bool:
+    """Whether a call multiplies NumPy's arrays, and writes to memory of its own."""
     if not type(a) is type(b) is type(result) is np.ndarray:
         return False
-    operand, written = types
     return (
-        a.dtype == operand.left.numpy
-        and b.dtype == operand.right.numpy
-        and result.dtype == written.numpy
-        and 0 not in (*a.shape, *result.shape)
+        0 not in (*a.shape, *result.shape)
         and (out is None or out.shape == result.shape)
-        and all(x.dtype.isnative and x.flags.aligned for x in (a, b, result))
         and (out is None or not (_overlap(out, a) or _overlap(out, b)))
     )
+
+
+def _is_as_numpy(
+    a: np.ndarray, b: np.ndarray, result: np.ndarray, types: tuple[DType, DType]
+) -> bool:
+    """Whether arrays have the dtypes of the arithmetic, or np.matmul converts them as falcon."""
+    operand, written = types
+    wanted = operand.left.numpy, operand.right.numpy, written.numpy
+    if (a.dtype, b.dtype, result.dtype) == wanted:
+        return True
+    own = all(x.dtype.kind in "iufc" for x in (a, b, result))
+    common = np.result_type(a.dtype, b.dtype) if own else None
+    return common == written.numpy == result.dtype.newbyteorder("=")
 
 
 def remember(
@@ -188,7 +205,7 @@ def remember(
     """Keep how a successful call ``a @ b`` was multiplied, for `recall`, if it is simple enough.
 
     `a`, `b`, `out`, `arguments`, `c`: as for `recall`.
-    `types`: those of `Product`; calls that cast operands are not kept.
+    `types`: those of `Product`.
     `result`: `out`, or the new result.
     `way`: the plan that was run, for a batch in one call; "np.matmul" if that multiplied vectors or
     a batch as they stand. Calls multiplied in any other way are not kept.
@@ -206,7 +223,7 @@ def remember(
         _remember_packed(a, b, out, arguments, types, result, run)
         return
     is_added = (c is None) == (factors[1] == 0) and (c is None or _is_plain_sum(c, out, result))
-    if not (is_added and _is_simple(a, b, out, types, result)):
+    if not (is_added and _is_simple(a, b, out, result)):
         return
     run = quiet_matmul if result.ndim or out is not None else _inner
     if isinstance(way, Plan):
@@ -214,7 +231,8 @@ def remember(
             return
         if result.ndim == 2 or is_folded:
             direct: Any = getattr(way.backend, "direct_product", lambda _: None)
-            found = direct(way) if factors == (1, 0) else None
+            alone = factors == (1, 0) and _is_as_numpy(a, b, result, types)
+            found = direct(way) if alone else None
             run = found or partial(_run_plan, way, *factors)
         else:
             direct = getattr(way.backend, "direct_batch", lambda *_: None)

@@ -9,6 +9,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from operator import is_
 from typing import Any, Literal, Unpack
 
 import numpy as np
@@ -19,6 +21,7 @@ from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS
 
 from .adapters import enter
+from .calls import forms, keep, key_of_form
 from .fallback import any_type, einsum_operands, is_taken_over
 from .matmul import matmul
 from .pairs import Pairs
@@ -162,6 +165,12 @@ def einsum(
     >>> falcon.einsum("bik,kj->bij", x, w).shape
     (8, 5, 4)
     """
+    form = None
+    is_plain = out is dtype is None and order == "K" and casting == "safe" and optimize is True
+    if is_plain and not options and operands and type(operands[0]) is str:
+        form = key_of_form(operands[:1], operands[1:])
+        if (known := forms.get(form)) is not None:
+            return known.run(*operands[1:])
     text, given = as_text(operands)
     named = {f"operand {i}": x for i, x in enumerate(given)}
     if order not in ("K", "C", "F", "A"):
@@ -190,6 +199,7 @@ def einsum(
         raise ValueError(f"einsum: out has shape {tuple(target.shape)}; expected {plan.shape}")
     by_columns = order == "F" or (order == "A" and all(x.flags.f_contiguous for x in arrays))
     pairs, labels = Pairs(adapter, common, options), list(plan.inputs)
+    is_whole = all(map(is_, arrays, given)) and not any(plan.indices)
     arrays = [x if at is None else x[at] for x, at in zip(arrays, plan.indices, strict=True)]
     with adapter.current():
         for step in plan.path:
@@ -205,11 +215,23 @@ def einsum(
             if result is not target:
                 adapter.copy(result, target, casting)
             return out
+    if form is not None and is_whole and all(pairs.ways):
+        steps = [sorted(step, reverse=True) for step in plan.path]
+        alone = pairs.ways[0] if len(steps) == 1 and len(result.shape) else None
+        keep(forms, form, alone or partial(_again, [*zip(steps, pairs.ways, strict=True)]))
     if len(result.shape) == 0:
         result = adapter.scalar(result)
     elif order != "K":
         result = np.asarray(result, order="F" if by_columns else "C")
     return adapter.wrap(result)
+
+
+def _again(steps: Sequence[tuple[Sequence[int], Any]], *operands: Any) -> Any:
+    """Evaluate a sum again: `steps` are its path, and `Pairs.ways`."""
+    arrays = list(operands)
+    for step, way in steps:
+        arrays.append(way(*[arrays.pop(i) for i in step][::-1]))
+    return arrays[0] if arrays[0].ndim else arrays[0][()]
 
 
 @takes_options(*KEYWORDS)
@@ -291,6 +313,11 @@ def _cheapest(sizes: list[int]) -> dict[tuple[int, int], int]:
 
 
 def _tensordot(name: str, a: Any, b: Any, axes: Any, out: Any, options: CallOptions) -> Any:
+    form, given = None, (a, b)
+    if out is None and not options and type(axes) in (int, list, tuple):
+        form = key_of_form((name, repr(axes)), given)
+        if (known := forms.get(form)) is not None:
+            return known.run(a, b)
     adapter, a, b, target = enter(a=a, b=b, out=out)
     chosen = requested(name, KEYWORDS, options, adapter.device)
     if is_taken_over(adapter, {"a": a, "b": b, "out": target}, chosen):
@@ -321,4 +348,8 @@ def _tensordot(name: str, a: Any, b: Any, axes: Any, out: Any, options: CallOpti
             adapter.copy(result, target)
     if out is not None:
         return out
+    way: Any = pairs.ways[0]
+    if form is not None and way and (left or shape) and x is given[0] and y is given[1]:
+        outer = lambda x, y: way(x.reshape(-1), y.reshape(-1)).reshape(shape)  # noqa: E731
+        keep(forms, form, way if left else outer)
     return adapter.wrap(adapter.scalar(result) if name == "dot" and not shape else result)

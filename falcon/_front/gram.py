@@ -12,6 +12,7 @@ from falcon._core.dtypes import DType, of
 from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS, Options, are_default
 from falcon._core.symmetric import copy_triangle
+from falcon._numpy.original import quiet_matmul
 
 from .adapters import Adapter, enter
 from .arithmetic import check_out, common_type, scalar_type
@@ -22,11 +23,14 @@ from .planner import plan_for, requested
 from .validate import number, real_scalar, scalar
 
 Part = Literal["full", "lower", "upper"]
+_PARTS = get_args(Part)
 # Complex matrices of so few rows, or so few products M^2 K, are multiplied as any others: then half
 # of the operations is less than the passes over C between real products (Zen 4, 2 threads: equal
 # at K = 60 to 100 for M = 1000, and at M = K = 180 to 300).
 _FEW_ROWS, _FEW_PRODUCTS = 64, 8e6
 _STRIP = 128  # rows that are mirrored at a time
+# Of rows of products with real and with imaginary parts, in their sum.
+_FACTORS = {(x, y): np.array([1, -1j if y else 1j], x) for x in "FD" for y in (False, True)}
 
 
 @overload
@@ -96,7 +100,7 @@ def gram(
 
     ``falcon.matmul(x.T, x)`` and ``falcon.gemm(x.T, x)`` detect the shared memory and do the same.
     Complex matrices need two real Gram matrices and one real product, half of a complex product;
-    small ones are multiplied as any others, and mirrored.
+    small ones are multiplied as any others, and mirrored, or by one real Gram matrix of all parts.
 
     See also docs/gram.md.
 
@@ -107,12 +111,14 @@ def gram(
     >>> falcon.gram(x).tolist()
     [[20.0, 26.0], [26.0, 35.0]]
     """
-    if symmetric not in get_args(Part):
-        raise ValueError(f"symmetric is {symmetric!r}; expected one of {', '.join(get_args(Part))}")
+    if symmetric not in _PARTS:
+        raise ValueError(f"symmetric is {symmetric!r}; expected one of {', '.join(_PARTS)}")
     plain_call = c is None and type(alpha) is type(beta) is float and (alpha, beta) == (1, 0)
     plain_call = plain_call and symmetric == "full" and not options and are_default()
     if plain_call and _is_real(x) and (out is None or type(out) is np.ndarray):
         return matmul(x, x.T, out) if transpose else matmul(x.T, x, out)  # recalls its calls
+    if plain_call and out is None and _is_small_complex(x, transpose):
+        return _by_halves(x, transpose, conjugate)
     number("beta", beta)
     if beta != 0 and c is None:
         raise ValueError(f"beta is {beta!r} but c is missing")
@@ -166,6 +172,28 @@ def gram(
 def _is_real(x: Any) -> bool:
     """Whether it is a real matrix of NumPy's, which `matmul` by its transpose multiplies alike."""
     return type(x) is np.ndarray and x.ndim == 2 and x.dtype.kind in "fiu"
+
+
+def _is_small_complex(x: Any, transpose: bool) -> bool:
+    """Whether `_by_halves` multiplies it fastest."""
+    if not (type(x) is np.ndarray and x.ndim == 2 and x.size and x.dtype.char in "FD"):
+        return False
+    K, M = x.shape[:: -1 if transpose else 1]
+    return bool(M <= _FEW_ROWS and M * M * K <= _FEW_PRODUCTS and x.dtype.isnative)
+
+
+def _by_halves(x: np.ndarray, transpose: bool, hermitian: bool) -> np.ndarray:
+    """Multiply real and imaginary parts as columns of one real matrix, and add up its entries.
+
+    The real product is symmetric to the last bit, so that the result is symmetric, or Hermitian.
+    """
+    columns = np.ascontiguousarray(x.T if transpose else x).view(x.dtype.char.lower())
+    product = matmul(columns.T, columns)  # recalls its calls
+    M = len(product) // 2
+    out = np.empty((M, M), x.dtype)
+    rows, factors = product.view(x.dtype).reshape(M, 2, M), _FACTORS[x.dtype.char, hermitian]
+    quiet_matmul(factors, rows, out.T if transpose else out)
+    return out
 
 
 def _copy(adapter: Adapter, x: Any, dtype: DType) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import log
 from typing import Any, Unpack, overload
 
 import numpy as np
@@ -10,9 +11,10 @@ import numpy.typing as npt
 from falcon._backends import host_engine
 from falcon._core.dtypes import DType, of
 from falcon._core.keywords import CallOptions, takes_options
-from falcon._core.options import KEYWORDS, Options, merged
+from falcon._core.options import KEYWORDS, Options, are_default, merged
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
+from falcon._numpy import original
 
 from .adapters import Adapter, enter
 from .arithmetic import check_cast, check_out, operand_type, result_type
@@ -24,8 +26,12 @@ from .gemm import gemm
 from .planner import requested
 from .validate import matmul_shape
 
-# Products of elements from which booleans are counted.
-_LEAST_COUNTED = 48**3
+# Booleans are counted where np.matmul, which stops at the first pair of True, would look at so many
+# pairs, and at one for so many products of rows and columns, of which kernels multiply eight at a
+# time. Each entry takes it as long as so many pairs more (Zen 3, one thread and two).
+_LEAST_COUNTED, _PER_PAIR, _LINES, _PER_ENTRY = 48**3, 24, 8, 5
+_FIRST = 32  # pairs of some entries that are looked at before
+_BOOL = np.dtype(bool).num
 
 
 @overload
@@ -65,10 +71,10 @@ def matmul(
     Notes
     -----
     Booleans are counted: int32 sums of products of uint8, of which each that is not 0 is True.
-    Small ones, and operands that no scheme can multiply (objects, array subclasses, other arrays)
-    are passed to `numpy.matmul`; with a scheme or another backend by name, they raise TypeError.
-    For numeric operands, overflow and invalid values show in the result, as with BLAS, without
-    warnings.
+    Small and dense ones, for which NumPy is faster, and operands that no scheme can multiply
+    (objects, array subclasses, other arrays) are passed to `numpy.matmul`; with a scheme or another
+    backend by name, they raise TypeError. For numeric operands, overflow and invalid values show in
+    the result, as with BLAS, without warnings.
 
     Examples
     --------
@@ -81,6 +87,11 @@ def matmul(
         arguments = (*arguments, ("dtype", dtype))
     if (known := recall(a, b, out, arguments)) is not None:
         return known
+    are_logical = type(a) is type(b) is np.ndarray and a.dtype.num == b.dtype.num == _BOOL
+    are_logical = are_logical and (out is None or type(out) is np.ndarray) and not arguments
+    is_counted = are_logical and _is_counted(a, b)
+    if are_logical and not is_counted and are_default():
+        return original.matmul(a, b, out)
     if isinstance(out, tuple) and len(out) == 1:
         out = out[0]
     adapter, a, b, target = enter(a=a, b=b, out=out)
@@ -88,7 +99,7 @@ def matmul(
         result = _by_packed(adapter, a, b, target, dtype, options)
         return adapter.wrap(result) if out is None else out
     chosen = requested("matmul", KEYWORDS, options, adapter.device)
-    if dtype is None and chosen.backend == "auto" and _are_logical(a, b, target, chosen):
+    if dtype is None and _are_logical(a, b, target, chosen) and (is_counted or _is_counted(a, b)):
         counts = matmul(a.view(np.uint8), b.view(np.uint8), dtype="int32", **options)
         result = np.not_equal(counts, 0, out=target)
         return adapter.wrap(result) if out is None else out
@@ -109,21 +120,38 @@ def matmul(
 
 
 def _are_logical(a: Any, b: Any, out: Any, options: Options) -> bool:
-    """Whether these are arrays of booleans that falcon's engine multiplies faster by counting.
-
-    np.matmul looks for the first pair of True: 0.03 to 0.1 ms for 64 x 64, and 0.01 by counting.
-    """
+    """Whether these are arrays of booleans that falcon's engine may multiply by counting."""
     return (
         type(a) is type(b) is np.ndarray
         and a.dtype == b.dtype == np.bool_
         and min(a.ndim, b.ndim) >= 2
-        and a.size * b.shape[-1] >= _LEAST_COUNTED
         and (out is None or type(out) is np.ndarray)
+        and options.backend == "auto"
         and (out is None or out.shape == sum(matmul_shape(a.shape, b.shape, None), ()))
         and options.scheme in ("auto", "classical")
         and options.workspace_limit is options.modulus is None
         and not host_engine().is_library
     )
+
+
+def _is_counted(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether np.matmul would look at so many pairs of booleans that counting them is faster.
+
+    It stops at the first pair of True: how soon, some entries of the result tell.
+    """
+    if a.ndim < 2 or b.ndim < 2 or a.size * b.shape[-1] < _LEAST_COUNTED:
+        return False
+    (M, K), N, batch = a.shape[-2:], b.shape[-1], 1
+    if M == 1 or N == 1 or M * N < _LINES**2:
+        return False  # a sample would take longer than to find pairs in dense data
+    if a.ndim > 2 or b.ndim > 2:
+        batch = max(a.size // (M * K), b.size // (K * N))
+        a, b = (x[tuple([n // 2 for n in x.shape[:-2]])] for x in (a, b))
+    found = original.matmul(a[:: M // _LINES or 1, :_FIRST], b[:_FIRST, :: N // _LINES or 1])
+    missed = found.size - np.count_nonzero(found)
+    pairs = K if missed == found.size else min(K, _FIRST / log(found.size / (missed or 0.5)))
+    counted = max(M, _LINES) * max(N, _LINES) * K / _PER_PAIR
+    return batch * (M * N * (pairs + _PER_ENTRY) - counted) >= _LEAST_COUNTED
 
 
 def _multiplied(

@@ -12,7 +12,7 @@ from . import cublas, device, kernels
 from .matrix import Operand
 from .steps import run
 
-_INSTALL = "pip install 'falcon-gemm[cuda13x]' (or [cuda12x])"
+_INSTALL = "pip install -e '.[cuda13x]' (or [cuda12x]) in a clone of falcon"
 # The first with bfloat16 in kernels and DLPack, and with the protocol for other libraries' streams.
 _LEAST_CUPY = 14
 _CAPTURING = (

@@ -148,7 +148,13 @@ class NumpyBackend:
     def direct_product(self, plan: Plan) -> Callable[..., np.ndarray] | None:
         """Return a function of a, b and out that does all that `execute` would; None: none does."""
         problem = plan.problem
-        direct = problem.a_direct and problem.b_direct and not problem.buffered
+        # np.matmul copies what cannot be addressed as `execute` does, but not once for twins, and
+        # loops over other strides.
+        alike = not problem.symmetric
+        direct = problem.a_direct or (alike and not problem.a_strided)
+        direct = direct and (problem.b_direct or (alike and not problem.b_strided))
+        direct = direct and (not problem.buffered or (alike and not problem.out_direct))
+        direct = direct and finish_bytes(problem) + copied_bytes(problem) <= plan.workspace
         direct = direct and plan.scheme is None and plan.method.arithmetic is None
         return quiet_matmul if direct and not exceeds(problem.threads) else None
 

@@ -57,8 +57,8 @@ def matmul(
     Raises
     ------
     ValueError
-        Shapes do not match, chunk sizes are unknown, or `reread` is asked for arrays that are not
-        read from files.
+        Shapes do not match, chunk sizes are unknown, or `reread` is asked for arrays of
+        which a chunk takes more than 16 tasks, or 1 MiB of the graph itself.
     TypeError
         An operand is of a type that falcon does not multiply, or masked.
     ValueError, TypeError

@@ -75,6 +75,50 @@ def test_the_second_call_is_recalled_and_right(recalled, function, scheme, backe
         np.testing.assert_array_equal(out, factor * (a @ b))
 
 
+def elsewhere(x, how):
+    """The same numbers in another byte order, or at odd addresses."""
+    if how == "swapped":
+        return x.astype(x.dtype.newbyteorder())
+    memory = np.zeros(x.nbytes + 1, np.uint8)[1:].view(x.dtype).reshape(x.shape)
+    memory[...] = x
+    return memory
+
+
+@pytest.mark.parametrize("how", ["swapped", "odd"])
+@pytest.mark.parametrize("function", [falcon.gemm, falcon.matmul])
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c16", "i4", "i8"])
+@pytest.mark.parametrize("size", [4, 70])
+@pytest.mark.parametrize("options", [{}, {"backend": "numpy"}, {"reproducible": True}])
+def test_what_is_copied_first_is_recalled(recalled, how, function, dtype, size, options):
+    a, b = operands(size, size, size, dtype)
+    out, wanted = elsewhere(np.zeros_like(a), how), a @ b
+    for x, y in ((elsewhere(a, how), b), (a, elsewhere(b, how)), (elsewhere(a, how).T.copy().T, b)):
+        for target in (None, out):
+            first = function(x, y, out=target, **options).copy()
+            again, was = recalled(function, x, y, out=target, **options)
+            assert was and again.dtype == first.dtype and (target is None or again is target)
+            np.testing.assert_array_equal(again, wanted)
+    for twin in (elsewhere(a, how), elsewhere(a[:, ::2].copy(), how)):
+        first, again = (function(twin.T, twin, **options) for _ in range(2))
+        np.testing.assert_array_equal(again, first)
+        np.testing.assert_array_equal(again, again.T)
+    noise = elsewhere(np.random.default_rng(0).standard_normal((size, size)).astype(dtype), how)
+    first, again = (function(noise, b, **options) for _ in range(2))
+    np.testing.assert_array_equal(again, first)
+
+
+@pytest.mark.parametrize("dtypes", ["f4 f8", "i4 f8", "f8 c8", "i1 i8", "u1 i1", "i8 f4"])
+def test_operands_of_two_types_are_recalled(recalled, dtypes):
+    one, other = dtypes.split()
+    for size in (4, 70):
+        a, b = abs(operands(size, size, size)[0]).astype(one), operands(size, size, size)[1]
+        b = abs(b).astype(other)
+        falcon.matmul(a, b), falcon.matmul(a, b, dtype="f8" if "c8" not in dtypes else "c16")
+        again, was = recalled(falcon.matmul, a, b)
+        assert was and again.dtype == (a @ b).dtype
+        np.testing.assert_array_equal(again, a @ b)
+
+
 @pytest.mark.parametrize("dtype", ["i4", "f2", "f4"])
 def test_batches_are_recalled(recalled, dtype):
     x, y = np.random.default_rng(0).integers(-3, 4, (2, 5, 40, 40)).astype(dtype)

@@ -5,6 +5,7 @@ Values are small whole numbers, so that every order of summation gives the same 
 
 import string
 import tracemalloc
+from functools import partial
 
 import numpy as np
 import opt_einsum
@@ -13,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import falcon
+from falcon._front import calls, contract
 
 many = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck),
                 derandomize=True)  # fmt: skip
@@ -228,6 +230,40 @@ def test_matrices_are_multiplied_without_copies():
         np.testing.assert_array_equal(found, wanted)
         assert peak < 2 * found.nbytes * (target is None) + 200_000, text
     assert falcon.einsum("ij,jk->ki", whole((3, 4)), whole((4, 5))).flags.c_contiguous
+
+
+CALLS = {
+    "ij,jk->ik": [(4, 5), (5, 3)], "ij,jk": [(20, 30), (30, 4)], "ji,kj->ki": [(4, 5), (3, 4)],
+    "i,j->ij": [(4,), (5,)], "bij,bjk->bik": [(3, 4, 5), (3, 5, 6)], "ij,ij->": [(4, 5), (4, 5)],
+    "ij->ji": [(4, 5)], "ii": [(4, 4)], "ij,jk,kl->il": [(4, 5), (5, 6), (6, 3)],
+    "aij,ij->a": [(3, 4, 5), (4, 5)],
+    0: [(2, 3), (4,)], 1: [(4, 5), (5, 3)], 2: [(3, 4, 5), (4, 5, 2)], 3: [(2, 3, 4), (2, 3, 4)],
+    ((1, 0), (0, 1)): [(3, 4, 5), (4, 3, 2)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("call", CALLS, ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "complex128", "int8", "bool", ">f8"])
+def test_a_sum_like_one_seen_before(call, dtype, monkeypatch):
+    monkeypatch.setattr(calls, "forms", {})
+    monkeypatch.setattr(contract, "forms", calls.forms)
+    is_einsum = type(call) is str
+    mine, reference = (
+        (partial(x.einsum, call) if is_einsum else partial(x.tensordot, axes=call))
+        for x in (falcon, np)
+    )
+    for layout in (0, 2):
+        for seed in (0, 1, 2):
+            arrays = [whole(x, dtype, seed + 9 * i, layout) for i, x in enumerate(CALLS[call])]
+            with monkeypatch.context() as patched:
+                if seed and dtype != ">f8":  # by their form alone
+                    patched.setattr(contract, "enter", None)
+                assert_same(mine(*arrays), reference(*arrays))
+    lists = [x.tolist() for x in arrays]
+    assert_same(mine(*lists), reference(*lists))
+    if is_einsum:
+        with pytest.raises(ValueError):
+            mine(arrays[0][..., None], *arrays[1:])
 
 
 def test_options_reach_the_products():

@@ -1,5 +1,6 @@
 """`gram`, and ``matmul(x.T, x)``: against the whole product, bit for bit on whole numbers."""
 
+import itertools
 import pickle
 from functools import partial
 
@@ -332,6 +333,31 @@ def test_copies_for_numpys_blas_stay_symmetric(limit):
     got = falcon.gram(x, backend="numpy", scheme="classical", workspace_limit=limit)
     np.testing.assert_array_equal(got, got.T)
     np.testing.assert_allclose(got, x.T.astype("f8") @ x, rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("transpose", [False, True])
+@pytest.mark.parametrize("conjugate", [False, True])
+def test_small_complex_ones_are_symmetric_to_the_last_bit(dtype, transpose, conjugate):
+    random = np.random.default_rng(0)
+    for M, K in itertools.product((1, 2, 3, 8, 17, 64), (1, 2, 7, 64, 300)):
+        shape = (M, K) if transpose else (K, M)
+        x = whole_numbers(shape, dtype)
+        swapped = x.astype(x.dtype.newbyteorder())
+        for lies in (x, np.asfortranarray(x), np.repeat(x, 2, 1)[:, ::2], swapped):
+            np.testing.assert_array_equal(
+                falcon.gram(lies, transpose=transpose, conjugate=conjugate),
+                exact(x, transpose, conjugate),
+            )
+        x = (random.standard_normal(shape) + 1j * random.standard_normal(shape)).astype(dtype)
+        found = falcon.gram(x, transpose=transpose, conjugate=conjugate)
+        assert found.flags.c_contiguous and found.dtype == dtype
+        np.testing.assert_array_equal(found, found.T.conj() if conjugate else found.T)
+    x = np.full((3, 3), 1 + 1j, dtype)
+    x[1, 1] = np.nan
+    with np.errstate(all="raise"):
+        found = falcon.gram(x, transpose=transpose, conjugate=conjugate)
+    assert np.isnan(found).sum() == 5
 
 
 @pytest.mark.usefixtures("engine")

@@ -152,3 +152,16 @@ def test_nan_and_infinity_show_without_warnings():
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(found, a @ b)
     assert found[2, 5] == np.inf
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_a_matrix_by_its_transpose_is_symmetric(dtype):
+    random = np.random.default_rng(0)
+    for M in (1, 2, 3, 5, 7, 8, 13, 16, 17, 31, 33, 50, 97):
+        for K in (1, 2, 15, 16, 31, 255, 257, 700):
+            x = random.standard_normal((K, M)).astype(dtype)
+            wide = np.zeros((K, M + 3), dtype)[:, :M]
+            wide[...] = x
+            for y in (x, np.asfortranarray(x), wide):
+                for c in (falcon.matmul(y.T, y), falcon.gram(y), falcon.gram(y.T, transpose=True)):
+                    np.testing.assert_array_equal(c, c.T)

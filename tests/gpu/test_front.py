@@ -347,7 +347,7 @@ def test_without_cupy_the_reason_is_told(monkeypatch):
 
 def test_an_incomplete_installation_is_told(cupy, state, monkeypatch):
     """CuPy imports and sees a GPU without NVRTC and cuBLAS, and where it is too old."""
-    install = r".*pip install 'falcon-gemm\[cuda13x\]'"
+    install = r".*pip install -e '\.\[cuda13x\]' \(or \[cuda12x\]\) in a clone"
 
     def raising(error):
         def call(*_, **__):
