@@ -122,13 +122,13 @@ def _stages(problem: Problem, layout: Layout, rates: DeviceRates) -> Seconds:
     norms = sum(measured) * item / rates.bandwidth + 2 * bool(measured) * rates.launch
     if problem.packed:
         b = 0.0
-    means = 0.0
+    means: Seconds = ()
     if all_lines:  # the product writes C, which Combine H reads again
         sizes = problem.M, problem.N, segments(problem.K), 1, item, 2 * item
-        means = product_seconds(*sizes, rates, rates.means)
+        means = (("means", product_seconds(*sizes, rates, rates.means)),)
     return (
         ("norms", norms),
-        ("means", means),
+        *means,
         ("combine A", times_a * a),
         ("combine B", times_b * b),
         ("multiply", multiply * exact),

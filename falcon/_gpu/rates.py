@@ -15,7 +15,7 @@ from falcon.schemes import get
 
 from . import cublas, device, kernels
 from .arrays import Library
-from .geometry import segments
+from .geometry import segment_bytes, segments
 from .layout import block_sizes
 from .matrix import Operand
 from .packed import Sums
@@ -117,7 +117,10 @@ def _measured(index: int, operand: DType) -> DeviceRates:
         run, *cublas.products(half, half, inner, *several, batch=batch, operand=operand)
     )
     written = Sums(memory.pointer, rows, columns, source.by_columns, False, operand)
-    part = kernels.Part(source, (rows, columns), (0, rows), (0, columns), written)
+    zeros = device.allocate(segment_bytes(size, size) if parts > 1 else 0)  # means of A
+    device.clear(zeros.pointer, zeros.nbytes)
+    spans = (0, rows), (0, columns)
+    part = kernels.Part(source, (rows, columns), *spans, written, means=zeros.pointer)
     combine = partial(run, kernels.combine(scheme, operand, part))
     nothing = partial(run, kernels.empty())
     means = product

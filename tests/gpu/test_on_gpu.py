@@ -85,7 +85,7 @@ def test_alpha_beta_orders_and_packed_weights(real, scheme, dtype):
         np.testing.assert_array_equal(real.asnumpy(added), (a @ b + c).astype(kind(dtype)))
 
 
-@pytest.mark.parametrize("arithmetic", ["fp16x3", "bf16x6", "bf16x3"])
+@pytest.mark.parametrize("arithmetic", ["fp16x3", "bf16x6"])
 @pytest.mark.parametrize("scheme", ["strassen", "2x4x2:14", "classical"])
 def test_parts_of_float32(real, scheme, arithmetic):
     """Exact on whole numbers; as accurate as planned; what parts cannot hold is float32."""

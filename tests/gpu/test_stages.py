@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._gpu import geometry, kernels, layout
+from falcon._gpu import cublas, geometry, kernels, layout
 from falcon.codegen.cuda_plan import products
 from reference.lcma import lcma
 
@@ -150,7 +150,8 @@ def test_handles_are_falcons_own_and_used_again(cupy, state):
 
 def test_errors_of_cublas_are_told(cupy, monkeypatch):
     a = on_device(cupy, whole((32, 32), 1), "float32")
-    monkeypatch.setattr(cupy.cuda.device, "get_cublas_handle", lambda: 5)
+    falcon.gemm(a, a, scheme="classical")
+    monkeypatch.setattr(vars(cublas._of_thread)[0], "pointer", 5)
     with pytest.raises(RuntimeError, match="cuBLAS failed: the library was not init"):
         falcon.gemm(a, a, scheme="classical")
 
