@@ -8,6 +8,7 @@ line, all with the documentation and the check of the field.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -36,6 +37,7 @@ OTHER_VARIABLES = {
     "FALCON_ISA": "The instruction set of falcon's own kernels, such as avx2; read once.",
     "FALCON_OVERSUBSCRIBE": "Set to 1, allows more threads than CPUs, for tests; read once.",
     "FALCON_PROFILE": "The file of the machine profile, used whatever machine it was made on.",
+    "FALCON_SETTINGS": "Set beside FALCON_ACCELERATE: what `falcon.set_config` has changed.",
     "FALCON_THREADING": "Set to openmp: OpenMP's threads instead of falcon's own; read once.",
 }
 
@@ -252,6 +254,7 @@ def base() -> Options:
     """Return the settings of the process: those of `set_config`, else of the environment."""
     global _base
     if _base is None:
+        _notice_misspelt()
         _base = _from_environment()
     return _base
 
@@ -262,7 +265,6 @@ def are_default() -> bool:
 
 
 def _from_environment() -> Options:
-    _notice_misspelt()
     variables = {name: x.metadata["variable"] for name, x in FIELDS.items()}
     made = Options(
         **{
@@ -311,6 +313,15 @@ def set_base(options: Options) -> None:
     """Make these the settings of the process; ``with`` blocks keep theirs."""
     global _base
     _base = _DEFAULTS if options == _DEFAULTS else options
+    if "FALCON_ACCELERATE" in os.environ:
+        share()
+
+
+def share() -> None:
+    """Tell processes that start with `falcon.accelerate` on what this one's program has set."""
+    mine, given = base(), _from_environment()
+    told = {x: getattr(mine, x) for x in SETTINGS if getattr(mine, x) != getattr(given, x)}
+    os.environ["FALCON_SETTINGS"] = json.dumps(told, default=lambda scheme: scheme.name)
 
 
 def validated(values: Mapping[str, Any]) -> dict[str, Any]:
