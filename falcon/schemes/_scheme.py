@@ -334,7 +334,18 @@ class Scheme:
         return printed(self)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the scheme as falcon JSON, which `falcon.schemes.load` reads and verifies.
+        """Write the scheme to a file, which `falcon.schemes.load` reads and verifies.
+
+        Parameters
+        ----------
+        path : path
+            ``.json``, or without a suffix: falcon JSON, with name, source and kind. ``.txt`` or
+            ``.exp``: formulas.
+
+        Raises
+        ------
+        ValueError
+            Another suffix, such as that of a format that is only read.
 
         Examples
         --------
@@ -344,7 +355,11 @@ class Scheme:
         >>> falcon.schemes.load(path) == falcon.schemes.get("strassen")
         True
         """
-        Path(path).write_text(to_json(self), encoding="utf-8")
+        suffix = Path(path).suffix.lower()
+        if suffix not in ("", ".json", ".txt", ".exp"):
+            raise ValueError(f"{path}: schemes are written as .json, or formulas as .txt or .exp")
+        made = to_json(self) if suffix in ("", ".json") else f"{self.to_formulas()}\n"
+        Path(path).write_text(made, encoding="utf-8")
 
     def draw(self) -> Any:
         """Return a picture: for each product the coefficients of A, B and C as coloured grids.
