@@ -310,18 +310,16 @@ def changed(function: str, changes: Mapping[str, Any], *, process: bool = False)
 
 
 def set_base(options: Options) -> None:
-    """Make these the settings of the process; ``with`` blocks keep theirs."""
+    """Make these the settings of the process; ``with`` blocks keep theirs.
+
+    Processes that start with `falcon.accelerate` on are told what differs from the environment.
+    """
     global _base
     _base = _DEFAULTS if options == _DEFAULTS else options
     if "FALCON_ACCELERATE" in os.environ:
-        share()
-
-
-def share() -> None:
-    """Tell processes that start with `falcon.accelerate` on what this one's program has set."""
-    mine, given = base(), _from_environment()
-    told = {x: getattr(mine, x) for x in SETTINGS if getattr(mine, x) != getattr(given, x)}
-    os.environ["FALCON_SETTINGS"] = json.dumps(told, default=lambda scheme: scheme.name)
+        mine, given = ({x: getattr(y, x) for x in SETTINGS} for y in (_base, _from_environment()))
+        told = {name: value for name, value in mine.items() if value != given[name]}
+        os.environ["FALCON_SETTINGS"] = json.dumps(told, default=lambda scheme: scheme.name)
 
 
 def validated(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import falcon
 from falcon._core.dtypes import FLOAT32, of
-from falcon._core.options import as_variables
+from falcon._core.options import FIELDS, as_variables
 from falcon._core.timing import Side, interleave
 from falcon.schemes.loaders import is_name
 from falcon.schemes.writing import to_json
@@ -87,7 +87,7 @@ class Worker:
             env={**os.environ, **dict.fromkeys(_LIMITS, str(threads)), **peer.environment},
         )  # fmt: skip
         assert self._process.stdin is not None
-        name = peer.environment.get("FALCON_SCHEME", "")
+        name = peer.environment.get(FIELDS["scheme"].metadata["variable"], "")
         scheme = to_json(falcon.schemes.get(name)) if is_name(name) else ""  # that of a file
         with suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps(scheme) + "\n")

@@ -23,7 +23,7 @@ from .drawing import draw
 from .formulas import formulas, html, latex, printed
 from .nesting import IndivisibleError, kronecker, nested_sums
 from .reading import coefficients
-from .writing import to_json
+from .writing import as_file
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -334,18 +334,7 @@ class Scheme:
         return printed(self)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the scheme to a file, which `falcon.schemes.load` reads and verifies.
-
-        Parameters
-        ----------
-        path : path
-            ``.json``, or without a suffix: falcon JSON, with name, source and kind. ``.txt`` or
-            ``.exp``: formulas.
-
-        Raises
-        ------
-        ValueError
-            Another suffix, such as that of a format that is only read.
+        """Write falcon JSON, or formulas to ``.txt`` and ``.exp``; `schemes.load` reads them.
 
         Examples
         --------
@@ -355,11 +344,7 @@ class Scheme:
         >>> falcon.schemes.load(path) == falcon.schemes.get("strassen")
         True
         """
-        suffix = Path(path).suffix.lower()
-        if suffix not in ("", ".json", ".txt", ".exp"):
-            raise ValueError(f"{path}: schemes are written as .json, or formulas as .txt or .exp")
-        made = to_json(self) if suffix in ("", ".json") else f"{self.to_formulas()}\n"
-        Path(path).write_text(made, encoding="utf-8")
+        Path(path).write_text(as_file(self, Path(path)), encoding="utf-8")
 
     def draw(self) -> Any:
         """Return a picture: for each product the coefficients of A, B and C as coloured grids.

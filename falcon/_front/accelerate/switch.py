@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from falcon._core.locks import ForkLock
-from falcon._core.options import share
+from falcon._core.options import base, set_base
 from falcon._core.policy import (
     BLAS_FLOP_BYTE,
     LEAST_BATCH,
@@ -152,7 +152,7 @@ def _inherit(on: bool) -> None:
         if value:
             os.environ[name] = value
     if on:
-        share()
+        set_base(base())
 
 
 def _product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Any:
