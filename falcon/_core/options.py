@@ -8,6 +8,7 @@ line, all with the documentation and the check of the field.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -36,6 +37,7 @@ OTHER_VARIABLES = {
     "FALCON_ISA": "The instruction set of falcon's own kernels, such as avx2; read once.",
     "FALCON_OVERSUBSCRIBE": "Set to 1, allows more threads than CPUs, for tests; read once.",
     "FALCON_PROFILE": "The file of the machine profile, used whatever machine it was made on.",
+    "FALCON_SETTINGS": "Set beside FALCON_ACCELERATE: what `falcon.set_config` has changed.",
     "FALCON_THREADING": "Set to openmp: OpenMP's threads instead of falcon's own; read once.",
 }
 
@@ -252,6 +254,7 @@ def base() -> Options:
     """Return the settings of the process: those of `set_config`, else of the environment."""
     global _base
     if _base is None:
+        _notice_misspelt()
         _base = _from_environment()
     return _base
 
@@ -262,7 +265,6 @@ def are_default() -> bool:
 
 
 def _from_environment() -> Options:
-    _notice_misspelt()
     variables = {name: x.metadata["variable"] for name, x in FIELDS.items()}
     made = Options(
         **{
@@ -308,9 +310,16 @@ def changed(function: str, changes: Mapping[str, Any], *, process: bool = False)
 
 
 def set_base(options: Options) -> None:
-    """Make these the settings of the process; ``with`` blocks keep theirs."""
+    """Make these the settings of the process; ``with`` blocks keep theirs.
+
+    Processes that start with `falcon.accelerate` on are told what differs from the environment.
+    """
     global _base
     _base = _DEFAULTS if options == _DEFAULTS else options
+    if "FALCON_ACCELERATE" in os.environ:
+        mine, given = ({x: getattr(y, x) for x in SETTINGS} for y in (_base, _from_environment()))
+        told = {name: value for name, value in mine.items() if value != given[name]}
+        os.environ["FALCON_SETTINGS"] = json.dumps(told, default=lambda scheme: scheme.name)
 
 
 def validated(values: Mapping[str, Any]) -> dict[str, Any]:

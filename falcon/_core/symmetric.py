@@ -6,6 +6,7 @@ import numpy as np
 
 # Blocks of this size on the diagonal are copied by a mask, the rest of the triangle as rectangles.
 _BLOCK = 128
+_FEW = 8  # entries of a row that are compared first
 
 
 def same_memory(x: np.ndarray, y: np.ndarray) -> bool:
@@ -25,6 +26,18 @@ def is_transpose(a: np.ndarray, b: np.ndarray) -> bool:
     """
     able = b.ndim > 1 and a.shape[-2:] == b.shape[:-3:-1] and a.strides[-2:] == b.strides[:-3:-1]
     return able and same_memory(a, b.swapaxes(-1, -2))
+
+
+def is_adjoint(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether `b` holds the (conjugate) transpose of `a`, in whatever memory.
+
+    Of batches: all matrices of `b` do.
+    """
+    turned = b.swapaxes(-1, -2)
+    return a.shape == turned.shape and all(
+        np.array_equal(a[at], turned[at].conj(), equal_nan=True)
+        for at in ((..., slice(1), slice(_FEW)), (..., slice(None)))  # most others differ there
+    )
 
 
 def copy_triangle(source: np.ndarray, out: np.ndarray, triangle: str) -> None:

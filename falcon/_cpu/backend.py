@@ -91,8 +91,8 @@ class CpuBackend:
 
     def beats_blas(self, problem: Problem, count: int = 1) -> bool:
         """Whether products are large enough, or many, or have few rows, and vector kernels run."""
-        if isa() == "generic":
-            return False
+        if isa() == "generic" or (problem.symmetric and problem.operand.is_complex):
+            return False  # BLAS computes one triangle alone
         is_batch = count > 1 and problem.threads > 1
         if problem.operand.is_complex and (problem.layout[0] or problem.layout[2]):
             is_batch = False  # A and C are read as real matrices, whose rows are contiguous
@@ -293,7 +293,8 @@ class CpuBackend:
         """Return the method with its seconds by the common cost model."""
         # Rates of complex types are those of three real products.
         times = seconds(problem, method, rates.slower(4 / 3) if method.product == "4M" else rates)
-        if problem.symmetric:  # micro-tiles that the diagonal cuts are computed whole
+        # Micro-tiles that the diagonal cuts are computed whole, and products of a complex form.
+        if problem.symmetric and not problem.operand.is_complex:
             times = of_triangle(times, 0.5 + sum(rates.tile) / (2 * problem.M))
         return Candidate(method, times)
 

@@ -83,7 +83,7 @@ class Product:
         if self.symmetric or self.c is not None or self.packed:
             return self.symmetric
         # A scheme by name computes all of C.
-        able = self.options.scheme in ("auto", "classical") and not self.operand.is_complex
+        able = self.options.scheme in ("auto", "classical")
         able = able and self.options.modulus is None
         return "full" if able and a.shape[0] > 1 and a.is_transpose(b) else ""
 

@@ -15,9 +15,12 @@ from math import inf
 from threading import TIMEOUT_MAX
 from typing import Any, Self
 
+import falcon
 from falcon._core.dtypes import FLOAT32, of
-from falcon._core.options import as_variables
+from falcon._core.options import FIELDS, as_variables
 from falcon._core.timing import Side, interleave
+from falcon.schemes.loaders import is_name
+from falcon.schemes.writing import to_json
 
 from .adapters import LIBRARIES
 from .compare import Say, SideError
@@ -83,6 +86,11 @@ class Worker:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
             env={**os.environ, **dict.fromkeys(_LIMITS, str(threads)), **peer.environment},
         )  # fmt: skip
+        assert self._process.stdin is not None
+        name = peer.environment.get(FIELDS["scheme"].metadata["variable"], "")
+        scheme = to_json(falcon.schemes.get(name)) if is_name(name) else ""  # that of a file
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps(scheme) + "\n")
 
     def ask(self, do: str, **request: Any) -> Any:
         """Send a request; return what the method of `worker.Server` returned."""

@@ -42,13 +42,13 @@ class Run:
         machine = what.machine()
         # As JSON stores it, to be compared with that in the file.
         self._identity = json.loads(json.dumps(what.identity(machine)))
-        self._failed: list[str] = []
+        self.failed: list[str] = []
         self.document = records.empty(machine, what.threads)
         if path is None or not path.exists():
             return
         try:
             held = json.loads(read_file(path))
-            self.document, self._failed = held["document"], held["failed"]
+            self.document, self.failed = held["document"], held["failed"]
             identity = held["identity"]
         except (ValueError, KeyError, TypeError):
             raise ValueError(f"{path} is not a run of falcon bench") from None
@@ -62,7 +62,7 @@ class Run:
         """Return the cases that are not measured yet, those that failed last."""
         done = {x["key"] for x in self.document["cases"]}
         left = [x for x in self.what.cases if x.key not in done]
-        return sorted(left, key=lambda x: x.key in self._failed)
+        return sorted(left, key=lambda x: x.key in self.failed)
 
     def measure(self, seconds: float) -> bool:
         """Measure what is left, at least one case; return whether all of it succeeded.
@@ -100,7 +100,7 @@ class Run:
                     except (MemoryError, RuntimeError) as error:  # of a library, or a device
                         progress.print(f"warning: {case.key} failed: {error}", sys.stderr)
                         complete = False
-                        self._failed.append(case.key)
+                        self.failed.append(case.key)
                         if self.what.is_lost():
                             break
                     finally:
@@ -123,7 +123,7 @@ class Run:
         with what.sides(case, say) as ready:
             sides, measured = ready.sides, None
             while measured is None:
-                if not sides:
+                if not sides or records.FALCON in ready.failed:  # no table without falcon
                     raise RuntimeError("; ".join(ready.failed.values()))
                 limit = end - time.monotonic()
                 next_round()
@@ -148,7 +148,7 @@ class Run:
         """Replace the file as a whole."""
         if self.path is not None:
             part = self.path.with_name(self.path.name + "~")
-            held = {"identity": self._identity, "document": self.document, "failed": self._failed}
+            held = {"identity": self._identity, "document": self.document, "failed": self.failed}
             part.write_text(json.dumps(held), encoding="utf-8")
             part.replace(self.path)
 
@@ -157,7 +157,7 @@ def run(what: Comparison, options: argparse.Namespace) -> int:
     """Measure a comparison, or what is left of it; show it and keep it in a file.
 
     `options`: with `output`, the record file, `time_budget` and `json`.
-    Returns int: the exit status: 1 for a wrong result, `INCOMPLETE`, or 0.
+    Returns int: the exit status: 1 for a wrong result or a case that failed, `INCOMPLETE`, or 0.
     """
     output: Path | None = options.output
     part = output.with_name(output.name + ".part") if output else None
@@ -176,6 +176,9 @@ def run(what: Comparison, options: argparse.Namespace) -> int:
     if output and part and complete:
         output.write_text(json.dumps(kept.document, indent=1) + "\n", encoding="utf-8")
         part.unlink()
+    failed = bool({x.key for x in kept.left()}.intersection(kept.failed))  # which has been said
+    if failed and not kept.document["cases"]:
+        return 1
     said = []
     if kept.cut:
         said.append(f"{kept.cut} of {cases} cases have fewer rounds, and wider intervals")
@@ -186,7 +189,7 @@ def run(what: Comparison, options: argparse.Namespace) -> int:
     if not complete:
         how = "the same command resumes it" if output else "with -o FILE it could resume"
         said.append(f"the run is not complete; {how}")
-    return _show(kept.document, options, said) or (0 if complete else INCOMPLETE)
+    return _show(kept.document, options, said) or int(failed) or (0 if complete else INCOMPLETE)
 
 
 def _show(document: dict[str, Any], options: argparse.Namespace, said: Sequence[str] = ()) -> int:

@@ -72,7 +72,10 @@ class BesidePeers(Comparison):
         ready = Prepared([])
         with shared(case.shape, of(case.dtype).numpy, case.seed) as path:
             for peer in self.peers:
-                if self._known[peer.name]["absent"] or not peer.takes(case):
+                absent = self._known[peer.name]["absent"]
+                if absent and peer.name == FALCON.name:
+                    ready.failed[peer.name] = absent
+                if absent or not peer.takes(case):
                     continue
                 say(f"{case.key}, {peer.name}")
                 try:

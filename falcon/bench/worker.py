@@ -1,8 +1,9 @@
 """A peer library in a process of its own: ``python -m falcon.bench.worker LIBRARY``.
 
 The environment that chooses a library's kernels (OPENBLAS_CORETYPE, MKL_*, OMP_*) must be set
-before it is loaded, so every peer runs in a fresh process. Requests and replies are lines of
-JSON: the name of a method of `Server` ("do") with its arguments, and what it returns.
+before it is loaded, so every peer runs in a fresh process. The first line of its input is the
+scheme of a file that FALCON_SCHEME names, or empty. Requests and replies are lines of JSON: the
+name of a method of `Server` ("do") with its arguments, and what it returns.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 import falcon
 from falcon._core.dtypes import of
 from falcon._core.timing import timed
+from falcon.schemes.loaders import from_record
 
 from .adapters import LIBRARIES, Job
 from .errors import product_dtype, relative_error
@@ -76,6 +78,8 @@ class Server:
 def main() -> int:
     """Serve requests from standard input until it closes."""
     server = Server(sys.argv[1])
+    if scheme := json.loads(sys.stdin.readline()):
+        falcon.schemes.register(from_record(json.loads(scheme)))
     for line in sys.stdin:
         request = json.loads(line)
         try:

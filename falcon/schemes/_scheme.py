@@ -24,7 +24,7 @@ from .drawing import draw
 from .formulas import formulas, html, latex, printed
 from .nesting import IndivisibleError, kronecker, nested_sums
 from .reading import coefficients
-from .writing import to_json
+from .writing import as_file
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -335,7 +335,7 @@ class Scheme:
         return printed(self)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the scheme as falcon JSON, which `falcon.schemes.load` reads and verifies.
+        """Write falcon JSON, or formulas to ``.txt`` and ``.exp``; `schemes.load` reads them.
 
         Examples
         --------
@@ -345,7 +345,7 @@ class Scheme:
         >>> falcon.schemes.load(path) == falcon.schemes.get("strassen")
         True
         """
-        Path(path).write_text(to_json(self), encoding="utf-8")
+        Path(path).write_text(as_file(self, Path(path)), encoding="utf-8")
 
     def draw(self) -> Any:
         """Return a picture: for each product the coefficients of A, B and C as coloured grids.

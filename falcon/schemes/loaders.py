@@ -220,7 +220,7 @@ def from_record(record: Any, default_name: str = "unnamed") -> Scheme:
 
 
 def dump(scheme: Scheme, path: str | PathLike[str]) -> None:
-    """Write a scheme as falcon JSON; fractions become strings such as ``"1/2"``.
+    """Write a scheme as `Scheme.save` does; in JSON fractions become strings such as ``"1/2"``.
 
     `load` returns an equal scheme, except for a composition: it is written as flat coefficients,
     whose sums are then searched again.

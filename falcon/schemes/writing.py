@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
+
+
+def as_file(scheme: Any, path: Path) -> str:
+    """Return the text of a `Scheme` that the suffix asks for; raises ValueError for another one."""
+    suffix = path.suffix.lower()
+    if suffix not in ("", ".json", ".txt", ".exp"):
+        raise ValueError(f"{path}: schemes are written as .json, or formulas as .txt or .exp")
+    return to_json(scheme) if suffix in ("", ".json") else f"{scheme.to_formulas()}\n"
 
 
 def to_json(scheme: Any) -> str:

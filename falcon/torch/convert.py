@@ -166,8 +166,9 @@ def convert_(
     Notes
     -----
     Layers that were converted before are converted anew. Panels are made now; a changed weight is
-    noticed by its memory, dtype and version counter, and by steps of optimizers. Writing to it
-    through ``weight.data``, NumPy or DLPack bypasses these: convert the model again then. If
+    noticed by its memory, dtype and version counter, by steps of optimizers and by merges of
+    PEFT, and in host memory by a sample of its entries. Writing to a few entries through
+    ``weight.data``, NumPy or DLPack bypasses these: convert the model again then. If
     converting fails, or is interrupted, the model has torch's layers.
 
     Examples

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -47,12 +46,11 @@ class FalconLinear(nn.Linear):
             return linear(input, self.weight, self.bias, self._handle, fewest)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute; warn where torch.ao.quantization passes the layer over."""
+        """Set an attribute; raises TypeError where torch.ao.quantization would pass it over."""
         if name == "qconfig":
-            warnings.warn(
-                "torch.ao.quantization leaves a FalconLinear as it is: quantize the model first, "
-                "or call falcon.torch.revert_(model)",
-                stacklevel=2,
+            raise TypeError(
+                "torch.ao.quantization leaves a FalconLinear unquantized: quantize the model "
+                "first, or call falcon.torch.revert_(model)"
             )
         super().__setattr__(name, value)
 

@@ -7,13 +7,16 @@ as it is now, are made again, whatever the number says.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import wraps
 from itertools import count
 from typing import Any
 from weakref import WeakValueDictionary
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -32,8 +35,12 @@ _numbers = count(1)
 # Kernels that multiply the last rows, fewer than a micro-tile has, may add up in another order: the
 # one for two rows of bfloat16 on AMX does.
 PADDED = 64
-# Packed operands by the state of the weight and how it was packed: tied weights share them.
-_packed: WeakValueDictionary[tuple, falcon.PackedOperand] = WeakValueDictionary()
+# What was packed by the state of the weight and how: tied weights share it.
+_packed: WeakValueDictionary[tuple, _Made] = WeakValueDictionary()
+# Entries of a weight that each product compares; the integers of their size.
+_SAMPLES = 32
+_INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+_watched: set[type] = set()  # classes of PEFT
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +54,24 @@ class How:
     pads: bool = False  # x gets rows of zeros up to a multiple of `PADDED`
 
 
+class _Made:
+    """A packed weight, and in host memory a sample of the entries that it was packed from."""
+
+    def __init__(self, w: Tensor, operand: falcon.PackedOperand) -> None:
+        self.operand = operand
+        self._read: Callable[[], np.ndarray] = lambda: np.empty(0)
+        if w.is_cpu and w.numel():
+            held = w.detach().view(_INTEGERS[w.element_size()]).numpy()
+            at = np.random.default_rng(0).integers(0, held.shape, (_SAMPLES, 2)) @ w.stride()
+            flat = np.lib.stride_tricks.as_strided(held, (at.max() + 1,), (held.itemsize,))
+            self._read = lambda: flat.take(at)
+        self._sample = self._read().tobytes()
+
+    def is_current(self) -> bool:
+        """Whether the weight still has these entries: not all writing to it raises a counter."""
+        return self._read().tobytes() == self._sample
+
+
 class Panels:
     """The panels of one layer's weight: made by the first product, and again once it changed.
 
@@ -57,7 +82,7 @@ class Panels:
         self.how = how
         self.number = next(_numbers)
         self.handle = torch.tensor(self.number, dtype=torch.int64, device="cpu")
-        self._operand: falcon.PackedOperand | None = None
+        self._made: _Made | None = None
         _kept[self.number] = self
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -65,7 +90,7 @@ class Panels:
 
     def drop(self) -> None:
         """Free the panels, unless another layer uses them."""
-        self._operand = None
+        self._made = None
 
     def of(self, w: Tensor) -> falcon.PackedOperand:
         """Return the packed weight.
@@ -74,23 +99,26 @@ class Panels:
         a graph is captured, whose replays would do so.
         """
         if w.is_inference():
-            self._operand = None
+            self._made = None
             raise ValueError("the weight is of inference_mode, where changes cannot be noticed")
+        if not _watched and "peft" in sys.modules:
+            _watch_peft()
         state = state_of(w, self.how)
         made = _packed.get(state)
-        if made is None:
+        if made is None or not made.is_current():
             if w.is_cuda and torch.cuda.is_current_stream_capturing():
                 raise ValueError("the weight is not packed, and a CUDA graph is captured")
-            self._operand = None  # freed before others are made
+            self._made = made = None  # freed before others are made
             options = {**dict(self.how.options), "threads": torch.get_num_threads()}
-            made = _packed[state] = make(w.detach().mT, options, self.how.rows, always=True)
-        self._operand = made
-        return made
+            made = _Made(w, make(w.detach().mT, options, self.how.rows, always=True))
+            _packed[state] = made
+        self._made = made
+        return made.operand
 
     @property
     def nbytes(self) -> int:
         """Bytes of the panels as they are now."""
-        return 0 if self._operand is None else self._operand.nbytes
+        return 0 if self._made is None else self._made.operand.nbytes
 
 
 def state_of(w: Tensor, how: How) -> tuple:
@@ -118,6 +146,32 @@ def forget(weights: Iterable[Tensor]) -> None:
 
 
 register_optimizer_step_post_hook(torch.compiler.disable(_forget_stepped))
+
+
+def _watch_peft() -> None:
+    """Let PEFT's layers forget panels when they merge adapters: they write to ``weight.data``."""
+    base = getattr(sys.modules.get("peft.tuners.tuners_utils"), "BaseTunerLayer", None)
+    if base is None:
+        return
+    _packed.clear()  # some may have merged before
+    left = [base]
+    while left:
+        kind = left.pop()
+        left += [x for x in kind.__subclasses__() if x not in _watched]
+        _watched.add(kind)
+        for name in {"merge", "unmerge"} & vars(kind).keys():
+            setattr(kind, name, _forgetting(vars(kind)[name]))
+
+
+def _forgetting(merge: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(merge)
+    def call(layer: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return merge(layer, *args, **kwargs)
+        finally:
+            forget(layer.get_base_layer().parameters())
+
+    return call
 
 
 def linear(x: Tensor, w: Tensor, bias: Tensor | None, handle: Tensor, fewest: int) -> Tensor:

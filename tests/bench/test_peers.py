@@ -5,6 +5,7 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 
+import falcon
 from falcon._core.cpus import usable_cpus
 from falcon._core.dtypes import of
 from falcon.bench import adapters, peers, tables
@@ -12,6 +13,7 @@ from falcon.bench.errors import product_dtype, relative_error
 from falcon.bench.operands import shared
 from falcon.bench.peers import FALCON, TABLE, Worker, falcon_peer
 from falcon.bench.workloads import Case, Shape, operands
+from falcon.schemes import catalogue
 
 NUMPY = TABLE[0]
 SHAPE = Shape(64, 48, 80)
@@ -42,10 +44,14 @@ def multiplies_right(peer, row, shape):
     assert relative_error(out, a.astype(wide) @ b.astype(wide)) <= limit
 
 
-def test_worker():
+@pytest.mark.parametrize("scheme", ["strassen", "mine.json"])
+def test_worker(scheme, monkeypatch):
+    """The scheme of a file, which is known by its name in this process alone, is told."""
+    own = falcon.schemes.get("3x3x3:23").renamed("mine.json", "a test")
+    monkeypatch.setitem(catalogue._registered, "mine.json", own)
     with (
         shared(SHAPE, np.dtype("float32"), seed=1) as path,
-        Worker(falcon_peer("mine", scheme="strassen", threads=None), 1) as mine,
+        Worker(falcon_peer("mine", scheme=scheme, threads=None), 1) as mine,
         Worker(NUMPY, 1) as other,
     ):
         for worker in (mine, other):
@@ -54,7 +60,7 @@ def test_worker():
             assert reply["extra_bytes"] is None or reply["extra_bytes"] >= 0
             assert ("plan" in reply) == (worker is mine)
             assert 0 < worker.seconds(2) < 10
-        assert mine.ask("prepare", path=path)["plan"]["scheme"] == "strassen"
+        assert mine.ask("prepare", path=path)["plan"]["scheme"] == scheme
         with pytest.raises(RuntimeError, match=r"numpy: .*FileNotFoundError"):
             other.ask("prepare", path="/no/such/folder")
         with pytest.raises(RuntimeError, match="numpy: AttributeError"):

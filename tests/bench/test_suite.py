@@ -1,12 +1,13 @@
 """A run: sides take turns, cases end when ratios are known, stopping loses at most a case."""
 
 import threading
+from argparse import Namespace
 
 import pytest
 
 from falcon.bench import compare, peers, suite
 from falcon.bench.peers import FALCON, TABLE
-from falcon.bench.run import Run
+from falcon.bench.run import Run, run
 
 from .support import MACHINE, comparison, pretend
 
@@ -118,10 +119,32 @@ def test_a_peer_that_fails_does_not_stop_the_others(monkeypatch, broken, later):
     if not later:
         worker.broken.add(broken)
     kept = Run(None, comparison(sizes=(8,)))
-    assert kept.measure(FOREVER)
-    assert set(rounds(kept)[0]) == {"falcon", "falcon classical", "numpy"} - {broken}
+    assert kept.measure(FOREVER) == (broken == "numpy")
+    if broken == "falcon":  # no table without it
+        assert kept.document["cases"] == [] and kept.failed == ["squares 8x8x8 float32"]
+        return
+    assert set(rounds(kept)[0]) == {"falcon", "falcon classical"}
     assert case_of(kept)["failed"] == {broken: f"{broken}: MemoryError"}
-    assert bool(case_of(kept)["speedups"]) == (broken == "numpy")
+    assert case_of(kept)["speedups"]
+
+
+@pytest.mark.parametrize("absent", [False, True])
+@pytest.mark.parametrize("sizes", [(8,), (16, 8)])
+def test_without_falcon_no_table_is_printed(monkeypatch, capsys, absent, sizes):
+    worker = pretend(monkeypatch, falcon=[1.0], falcon_classical=[1.0], numpy=[1.0])
+    ask = worker.ask
+
+    def failing(self, do, **request):
+        if self.name == "falcon" and (absent or (do == "prepare" and len(worker.log) == 0)):
+            raise suite.SideError(self.name, "ValueError: there is no scheme 'mine.json'")
+        return ask(self, do, **request)
+
+    monkeypatch.setattr(worker, "ask", failing)
+    options = Namespace(output=None, json=False, details=False, time_budget=None)
+    assert run(comparison(sizes=sizes), options) == 1
+    out, err = capsys.readouterr()
+    assert "squares 16x16x16" not in out if len(sizes) > 1 and not absent else out == ""
+    assert "failed: falcon: ValueError: there is no scheme 'mine.json'" in " ".join(err.split())
 
 
 def test_the_best_kernels_are_those_of_the_first_dtype(monkeypatch):

@@ -112,6 +112,25 @@ def test_what_stays(name, request):
     assert not seen
 
 
+SYMMETRIC = {
+    "a @ a.T": lambda a: (c := a @ a.T) - c.T,
+    "np.dot(a.T, a)": lambda a: (c := np.dot(a[:, :400].T, a[:, :400])) - c.T,
+    "a @ adjoint": lambda a: (c := a @ a.conj().T.copy()) - c.conj().T,
+    "adjoint @ a": lambda a: (c := a.conj().T @ a) - c.conj().T,
+    "np.cov": lambda a: (c := np.cov(a)) - c.conj().T,
+    "batch": lambda a: (c := (x := a[None, :300]) @ x.conj().mT) - c.conj().mT,
+}
+
+
+@pytest.mark.parametrize("dtype", ["c8", "c16", "f8"])
+@pytest.mark.parametrize("name", SYMMETRIC)
+def test_what_is_symmetric_stays_so(off, dtype, name):
+    a = np.random.default_rng(0).standard_normal((1500, 700, 2))
+    a = (a if dtype == "f8" else a.view("c16"))[..., 0].astype(dtype)
+    with falcon.accelerate(quiet=True):
+        assert not SYMMETRIC[name](a).any()
+
+
 def test_the_bits_are_those_of_matmul(seen):
     out = np.empty_like(A)
     assert (falcon.matmul(A, B) == A @ B).all()
@@ -195,6 +214,7 @@ def test_near_the_recursion_limit_numpy_multiplies(seen, multiply):
 @pytest.mark.parametrize("function", [np.matmul, np.dot])
 def test_errstate_is_obeyed(seen, dtype, mode, function):
     a = np.full((SIZE, SIZE), 1 if dtype == "i8" else np.finfo(dtype).max, dtype)
+    a[0, 1] = 0  # else a @ a is gram's
     with np.errstate(all=mode, call=lambda *_: None), suppress(FloatingPointError):
         function(a, a)
     assert bool(seen) == (mode == "ignore" or dtype == "i8")
@@ -325,6 +345,58 @@ def test_forked_children_inherit(off):
         assert pool.map(is_on_here, [0]) == [True]
 
 
+PARENT = """
+import subprocess, sys, falcon
+told = "; from falcon._front.accelerate.switch import is_on; x = falcon._core.options.base()"
+told += "; print(is_on(), x.max_growth, x.scheme, x.threads)"
+def child():
+    code = "import numpy, falcon" + told if len(sys.argv) == 1 else sys.argv[1] + told
+    subprocess.run([sys.executable, "-c", code], check=True)
+falcon.set_config(max_growth=2.5)
+falcon.accelerate(inherit=True, quiet=True)
+child()
+falcon.set_config(max_growth=1.0, scheme=falcon.schemes.get("strassen@winograd"))
+child()
+falcon.accelerate(on=False, inherit=True)
+child()
+"""
+FIRST = {
+    "numpy": "import numpy, falcon",
+    "falcon": "import falcon",
+    "a question": "import importlib.util as u; u.find_spec('numpy'); u.find_spec('numpy'); import "
+    "numpy, falcon",
+}
+
+
+@pytest.mark.parametrize("first", FIRST)
+def test_started_children_inherit(first):
+    """Whatever they ask or import first, with the settings that differ from the environment's."""
+    status, out, err = python("-c", PARENT, FIRST[first], FALCON_NUM_THREADS="1")
+    assert (status, err) == (0, "")
+    assert out.splitlines() == [
+        "True 2.5 auto 1",
+        "True 1.0 strassen@winograd 1",
+        "False 8.0 auto 1",
+    ]
+
+
+def test_a_subinterpreter_is_refused():
+    """Its settings and exceptions would be lost: loops enter the main interpreter."""
+    pytest.importorskip("_testcapi")
+    code = """if True:
+        import numpy as np, falcon
+        a = np.ones((300, 300))
+        try:
+            falcon.accelerate()
+        except RuntimeError as error:
+            print(error, (a @ a == 300).all(), np.dot(a, a)[0, 0])
+    """
+    script = f"import _testcapi, warnings; _testcapi.run_in_subinterp({code!r})"
+    status, out, _ = python("-W", "ignore", "-c", script)
+    assert status == 0 and "is left alone: this is a subinterpreter" in out
+    assert "main interpreter only" in out and out.endswith(" True 300.0\n")
+
+
 def test_importing_falcon_switches_nothing_on():
     script = "import falcon, numpy as np; print(np.dot.__module__, falcon.accelerate.__name__)"
     status, out, err = python("-c", script, FALCON_ACCELERATE="1")
@@ -361,9 +433,11 @@ def test_run(tmp_path):
     assert "with ± measured side by side" in err
 
 
-def test_run_without_a_file():
-    status, _, err = python("-m", "falcon", "run", "missing.py")
-    assert status == 2 and "No such file or directory: " in err and "missing.py" in err
+def test_run_without_a_file(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    for name, why in (("missing.py", "No such file or directory: "), ("loop", "symbolic links: ")):
+        status, _, err = python("-m", "falcon", "run", str(tmp_path / name))
+        assert status == 2 and err.startswith("falcon run: ") and why in err and name in err
 
 
 TOLD = """

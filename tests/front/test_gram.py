@@ -73,13 +73,16 @@ def test_schemes_off_the_diagonal(backend, scheme, symmetric):
         np.testing.assert_array_equal(c, part(2 * full, symmetric, full))
 
 
-def test_matmul_and_gemm_see_the_shared_memory():
-    x = whole_numbers((90, 300), "f8")
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("dtype", ["f8", "c8", "c16"])
+@pytest.mark.parametrize("backend", ["auto", "cpu", "numpy"])
+def test_matmul_and_gemm_see_the_shared_memory(dtype, backend):
+    x = whole_numbers((90, 300), dtype)
     for a, b in ((x.T, x), (x, x.T)):
         plan = falcon.plan(a, b)
         assert plan.problem.symmetric == "full"
         for call in (falcon.matmul, falcon.gemm, falcon.matmul):  # the last one is recalled
-            np.testing.assert_array_equal(call(a, b), a @ b)
+            np.testing.assert_array_equal(call(a, b, backend=backend), a @ b)
     assert falcon.plan(x.T, x.copy()).problem.symmetric == ""
     assert falcon.plan(x.T, x, scheme="strassen").problem.symmetric == ""
     square = whole_numbers((64, 64), "f8")

@@ -80,6 +80,19 @@ def write(path, record):
 # --- what is read ---------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("held", [schemes.get("3x3x3:23"), FRACTIONAL], ids=lambda x: x.name)
+def test_what_is_saved_obeys_the_suffix(held, tmp_path):
+    for suffix in ("", ".json", ".JSON", ".txt", ".exp"):
+        path = tmp_path / f"mine{suffix}"
+        held.save(path)
+        assert load(path).same_coefficients(held)
+        assert (path.read_text()[0] == "{") == (suffix.lower() in ("", ".json"))
+    for suffix in (".npz", ".sms", ".m", ".mpl", ".pdf"):
+        with pytest.raises(ValueError, match=rf"mine\{suffix}: .* as \.json, or formulas as \.txt"):
+            held.save(tmp_path / f"mine{suffix}")
+        assert not (tmp_path / f"mine{suffix}").exists()
+
+
 @pytest.mark.parametrize(
     "scheme", [*map(schemes.get, NAMES), FRACTIONAL, *WITH_SUMS], ids=lambda x: x.name
 )

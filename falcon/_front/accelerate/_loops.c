@@ -199,6 +199,12 @@ static PyObject *replace(PyObject *module, PyObject *args) {
                           batch + 2, batch + 3) ||
         !is_ufunc(ufunc))
         return NULL;
+    if (PyInterpreterState_Get() != PyInterpreterState_Main()) { /* PyGILState_Ensure enters the main one */
+        PyErr_SetString(PyExc_RuntimeError,
+                        "this is a subinterpreter; falcon.accelerate works in the main interpreter only (mod_wsgi: "
+                        "WSGIApplicationGroup %{GLOBAL}, uWSGI: single-interpreter)");
+        return NULL;
+    }
     thinnest = rows, least[0] = of_blas, least[1] = of_loops;
     if (new != product) {
         Py_INCREF(new);

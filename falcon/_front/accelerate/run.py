@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from importlib.machinery import SourceFileLoader
-from pathlib import Path
 from pkgutil import get_importer
 from types import ModuleType
 from typing import Any
@@ -59,7 +58,7 @@ def _of_file(name: str, names: dict[str, Any]) -> tuple[str, Callable[[], None]]
     if name == "-":
         folder, path, source = "", "<stdin>", sys.stdin.buffer.read()
     else:
-        folder, path = str(Path(name).resolve().parent), os.path.abspath(name)
+        folder, path = os.path.dirname(os.path.realpath(name)), os.path.abspath(name)
         with io.open_code(path) as file:  # once: it may be a pipe
             source = file.read()
         names["__loader__"] = SourceFileLoader("__main__", path)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from falcon._core.locks import ForkLock
+from falcon._core.options import base, set_base
 from falcon._core.policy import (
     BLAS_FLOP_BYTE,
     LEAST_BATCH,
@@ -18,8 +19,10 @@ from falcon._core.policy import (
     SMALLEST_OWN,
     THINNEST_OWN,
 )
+from falcon._core.symmetric import is_adjoint, is_transpose
 from falcon._numpy import original
 
+from ..gram import gram
 from ..matmul import matmul
 
 try:
@@ -79,7 +82,8 @@ def accelerate(on: bool = True, *, quiet: bool = False, inherit: bool = False) -
         Do not say on standard error that it is on.
     inherit : bool
         Child processes that start Python anew (spawned by multiprocessing, joblib, subprocess) also
-        switch it on, when they import NumPy. It sets FALCON_ACCELERATE, and changes PYTHONPATH.
+        switch it on, when they import NumPy, with the settings of `set_config` as they are when
+        the process starts. It sets FALCON_ACCELERATE and FALCON_SETTINGS, and changes PYTHONPATH.
 
     Returns
     -------
@@ -90,7 +94,8 @@ def accelerate(on: bool = True, *, quiet: bool = False, inherit: bool = False) -
     Raises
     ------
     RuntimeError
-        falcon was built without the compiled part of this, or NumPy's loops are not as expected.
+        falcon was built without the compiled part of this, NumPy's loops are not as expected, or
+        this is a subinterpreter (mod_wsgi, uWSGI): exceptions would be lost there.
     TypeError
         `on` is not a bool.
 
@@ -141,15 +146,21 @@ def _inherit(on: bool) -> None:
     """Change the environment of child processes."""
     paths = [x for x in os.environ.get("PYTHONPATH", "").split(os.pathsep) if x and x != _SITE]
     values = {_VARIABLE: "1" if on else "", "PYTHONPATH": os.pathsep.join([_SITE] * on + paths)}
+    values["FALCON_SETTINGS"] = ""
     for name, value in values.items():
         os.environ.pop(name, None)
         if value:
             os.environ[name] = value
+    if on:
+        set_base(base())
 
 
 def _product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Any:
-    if a.dtype.kind in "fc" and not _NOT_ASKED.issuperset(np.geterr().values()):
-        return NotImplemented
+    if a.dtype.kind in "fc":
+        if not _NOT_ASKED.issuperset(np.geterr().values()):
+            return NotImplemented
+        if not is_transpose(a, b) and is_adjoint(a, b):  # Hermitian, as BLAS's loops leave it
+            return gram(a, transpose=True, out=out)
     return matmul(a, b, out)
 
 

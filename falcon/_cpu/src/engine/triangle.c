@@ -45,6 +45,10 @@ TRANSPOSE(uint8_t)
 TRANSPOSE(uint16_t)
 TRANSPOSE(uint32_t)
 TRANSPOSE(uint64_t)
+typedef struct {
+    uint64_t parts[2];
+} complex128;
+TRANSPOSE(complex128)
 
 typedef void (*transpose_fn)(const char *from, ptrdiff_t rs, ptrdiff_t cs, char *to, ptrdiff_t to_rs, ptrdiff_t to_cs,
                              ptrdiff_t rows, ptrdiff_t cols);
@@ -70,7 +74,8 @@ void fl_mirror(const fl_pass *p, fl_entries e) {
     const transpose_fn transpose = p->c_elem == 1   ? transpose_uint8_t
                                    : p->c_elem == 2 ? transpose_uint16_t
                                    : p->c_elem == 4 ? transpose_uint32_t
-                                                    : transpose_uint64_t;
+                                   : p->c_elem == 8 ? transpose_uint64_t
+                                                    : transpose_complex128;
     for (ptrdiff_t i = 0; i < e.rows; i += SQUARE)
         for (ptrdiff_t j = 0; j < e.cols; j += SQUARE) {
             const fl_entries square = {e.row + i, FL_MIN(SQUARE, e.rows - i), e.col + j, FL_MIN(SQUARE, e.cols - j)};

@@ -1,8 +1,10 @@
 """Python imports this when a process starts that inherits `falcon.accelerate`; see ../switch.py.
 
-It imports nothing of falcon or NumPy: acceleration is switched on once the program imports NumPy.
+It imports nothing of falcon or NumPy: acceleration is switched on once the program imports NumPy,
+itself or by importing falcon.
 """
 
+import json
 import os
 import sys
 from functools import partial
@@ -11,29 +13,38 @@ from importlib.machinery import PathFinder
 
 
 class _Watch(MetaPathFinder):
-    """Finds NumPy as always, and switches acceleration on once it is imported."""
+    """Finds NumPy and falcon as always, and switches acceleration on once one is imported."""
 
     def find_spec(self, name, path=None, target=None):
-        """Return NumPy's spec, whose loader does more, once."""
-        if name != "numpy":
+        """Return a spec whose loader does more: who asks for it need not import the module."""
+        if name not in ("numpy", "falcon"):
             return None
-        sys.meta_path.remove(self)
         spec = PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
-            vars(spec.loader)["exec_module"] = partial(_run, spec.loader)
+            vars(spec.loader)["exec_module"] = partial(self._run, spec.loader)
         return spec
 
+    def _run(self, loader, module):
+        """Import a module by its loader, then switch acceleration on, once."""
+        del loader.exec_module  # this one: its class has its own
+        if is_first := self in sys.meta_path:
+            sys.meta_path.remove(self)
+        try:
+            loader.exec_module(module)
+        except BaseException:
+            if is_first:
+                sys.meta_path.insert(0, self)
+            raise
+        if not is_first:
+            return
+        try:
+            from falcon._core.config import set_config
+            from falcon._front.accelerate.switch import accelerate
 
-def _run(loader, module):
-    """Import NumPy by its loader, then switch acceleration on."""
-    del loader.exec_module  # this one: its class has its own
-    loader.exec_module(module)
-    try:
-        from falcon._front.accelerate.switch import accelerate
-
-        accelerate(quiet=True)
-    except (ImportError, RuntimeError) as error:
-        print(f"falcon: NumPy is not accelerated in this process: {error}", file=sys.stderr)
+            set_config(**json.loads(os.environ.get("FALCON_SETTINGS", "{}")))
+            accelerate(quiet=True)
+        except (ImportError, RuntimeError, TypeError, ValueError) as error:
+            print(f"falcon: NumPy is not accelerated in this process: {error}", file=sys.stderr)
 
 
 def _next():
