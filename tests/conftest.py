@@ -4,6 +4,7 @@ import atexit
 import os
 import shutil
 import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,16 @@ os.environ["FALCON_CACHE_DIR"] = os.environ["FALCON_TESTS_CACHE"]
 os.environ.pop("FALCON_PROFILE", None)
 # Tests of three threads and more are for small machines too.
 os.environ["FALCON_OVERSUBSCRIBE"] = "1"
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory):
+    """The folder of what tests compile once, for all processes of a run, or for several runs."""
+    base = tmp_path_factory.getbasetemp()
+    own = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "built"
+    folder = Path(os.environ.get("FALCON_TESTS_BUILT", own))
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 @pytest.fixture
