@@ -1,4 +1,4 @@
-"""Set-up of the test run: a cache folder of its own, and the soak tests of ``-m soak``."""
+"""Set-up of the test run: folders of its own, and the long tests of ``-m soak``."""
 
 import atexit
 import os
@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 # Before falcon is imported anywhere, and inherited by workers and subprocesses: the machine is
 # measured once per run, and the user's own profile neither read nor written.
@@ -17,6 +18,9 @@ os.environ["FALCON_CACHE_DIR"] = os.environ["FALCON_TESTS_CACHE"]
 os.environ.pop("FALCON_PROFILE", None)
 # Tests of three threads and more are for small machines too.
 os.environ["FALCON_OVERSUBSCRIBE"] = "1"
+# How long a case takes says nothing on a loaded machine.
+settings.register_profile("falcon", deadline=None)
+settings.load_profile("falcon")
 
 
 @pytest.fixture(scope="session")
@@ -81,7 +85,5 @@ def pytest_collection_modifyitems(config, items):
 
 def with_more(test):
     """Give a property test the budget of a soak."""
-    from hypothesis import settings
-
     name = "_hypothesis_internal_use_settings"  # where the decorator puts them
     setattr(test, name, settings(getattr(test, name), max_examples=10**5))

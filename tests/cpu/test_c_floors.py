@@ -11,6 +11,7 @@ import pytest
 
 from falcon._core.dtypes import ENGINE_NAMES
 
+from ..support import HANG
 from .support import SOURCES
 from .test_c_driver import COMPILER, require_compiler, table
 
@@ -33,7 +34,7 @@ def objects(tmp_path_factory):
         out = folder / source.replace("/", "-").replace(".c", ".o")
         command = [COMPILER, "-O0", "-std=gnu11", "-I", folder, *some]
         command += ["-c", SOURCES / source, "-o", out]
-        subprocess.run(command, check=True, timeout=120)
+        subprocess.run(command, check=True, timeout=HANG)
         words = subprocess.run([SYMBOLS, "-P", out], capture_output=True, text=True, check=True)
         symbols = [x.split()[:2] for x in words.stdout.splitlines()]
         found[source] = (

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from ..support import HANG
 from .support import SOURCES
 from .test_c_driver import build, run
 
@@ -52,6 +53,6 @@ def test_the_neon_kernels_use_fused_multiply_add(program):
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=HANG,
     )
     assert done.stdout.count("fmla\tv") > 100
