@@ -4,21 +4,15 @@ from pathlib import Path
 
 import pytest
 
+from ..support import alone
 from . import emulated
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None
 
 
 @pytest.fixture(scope="session")
 def emulated_libraries(built):
-    """Emulated kernels: kind -> shared library; one worker compiles for all."""
+    """Emulated kernels: kind -> shared library."""
     folder = Path(emulated.TRAPPED or built)
-    with open(folder / "lock", "w") as file:
-        if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_EX)
+    with alone(folder):
         return emulated.libraries(folder)
 
 
