@@ -4,10 +4,15 @@ import atexit
 import os
 import shutil
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from .support import CHANGED, is_drawn
+
+MANY = 24  # cases of one test
 
 # Before falcon is imported anywhere, and inherited by workers and subprocesses: the machine is
 # measured once per run, and the user's own profile neither read nor written.
@@ -68,8 +73,14 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """With ``-m soak``, property tests run 10^5 cases each; without, soak tests are left out."""
+    """With ``-m soak``, property tests run 10^5 cases each; without, soak tests are left out.
+
+    So are most cases of a test of many, where all of them have run before; tests/contract chooses
+    by what has changed.
+    """
     soaks = "soak" in config.getoption("markexpr").replace("not soak", "")
+    sampled = CHANGED not in (None, "packages")
+    cases = Counter(x.nodeid.partition("[")[0] for x in items if "/contract/" not in x.nodeid)
     left = []
     for item in items:
         own = getattr(getattr(item, "obj", None), "hypothesis", None)
@@ -78,9 +89,12 @@ def pytest_collection_modifyitems(config, items):
             with_more(item.obj)
         if not soaks and item.get_closest_marker("soak") is not None:
             left.append(item)
+        elif sampled and cases[item.nodeid.partition("[")[0]] > MANY:
+            left += [] if is_drawn(item.nodeid, 4) else [item]
     if left:
         config.hook.pytest_deselected(items=left)
-        items[:] = [item for item in items if item not in left]
+        gone = {*left}
+        items[:] = [item for item in items if item not in gone]
 
 
 def with_more(test):

@@ -4,8 +4,6 @@ A new backend, element type, arithmetic, algorithm, array library or call is a r
 tables here; every test of this folder that fits then runs for it.
 """
 
-import os
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -18,6 +16,7 @@ from falcon._backends import BACKENDS, DEVICE
 from falcon._core.dtypes import TABLE, DType, of
 from reference.classical import classical
 
+from ..support import CHANGED, is_drawn
 from .libraries import LIBRARIES
 from .places import LAYOUTS
 from .values import rounded, whole, widest
@@ -253,8 +252,6 @@ SUBJECTS = tuple(all_subjects())
 
 # --- which of them run -----------------------------------------------------------------------
 
-# What differs from the first run, of all tests, that .ci/run has made on this machine.
-CHANGED = os.environ.get("FALCON_TESTS_CHANGED")
 SAMPLE = 8  # of the subjects that this does not concern, each test runs for one in so many
 
 
@@ -280,8 +277,8 @@ def over(fits=lambda subject: True):
 
     def decorate(test):
         def runs(x):
-            drawn = zlib.crc32(f"{CHANGED} {test.__name__} {x}".encode())
-            return fits(x) and (IS_CONCERNED[CHANGED](x) or drawn % SAMPLE == 0)
+            drawn = is_drawn(f"{test.__name__} {x}", SAMPLE)
+            return fits(x) and (IS_CONCERNED[CHANGED](x) or drawn)
 
         chosen = [pytest.param(x, id=str(x)) for x in SUBJECTS if runs(x)]
         return pytest.mark.parametrize("subject", chosen, indirect=True)(test)
