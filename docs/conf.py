@@ -32,7 +32,7 @@ html_math_renderer = "mathml"  # no script, no font from elsewhere
 
 nb_execution_mode = "cache"
 nb_execution_raise_on_error = True
-nb_execution_timeout = 60  # seconds per cell; a notebook is for a lecture
+nb_execution_timeout = 3600  # seconds per cell: it ends what hangs
 nb_merge_streams = True
 nb_output_stderr = "remove-warn"
 

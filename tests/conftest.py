@@ -1,11 +1,18 @@
-"""Set-up of the test run: a cache folder of its own, and the soak tests of ``-m soak``."""
+"""Set-up of the test run: folders of its own, and the long tests of ``-m soak``."""
 
 import atexit
 import os
 import shutil
 import tempfile
+from collections import Counter
+from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+from .support import CHANGED, is_drawn
+
+MANY = 24  # cases of one test
 
 # Before falcon is imported anywhere, and inherited by workers and subprocesses: the machine is
 # measured once per run, and the user's own profile neither read nor written.
@@ -16,6 +23,19 @@ os.environ["FALCON_CACHE_DIR"] = os.environ["FALCON_TESTS_CACHE"]
 os.environ.pop("FALCON_PROFILE", None)
 # Tests of three threads and more are for small machines too.
 os.environ["FALCON_OVERSUBSCRIBE"] = "1"
+# How long a case takes says nothing on a loaded machine.
+settings.register_profile("falcon", deadline=None)
+settings.load_profile("falcon")
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory):
+    """The folder of what tests compile once, for all processes of a run, or for several runs."""
+    base = tmp_path_factory.getbasetemp()
+    own = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "built"
+    folder = Path(os.environ.get("FALCON_TESTS_BUILT", own))
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 @pytest.fixture
@@ -53,8 +73,14 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """With ``-m soak``, property tests run 10^5 cases each; without, soak tests are left out."""
+    """With ``-m soak``, property tests run 10^5 cases each; without, soak tests are left out.
+
+    So are most cases of a test of many, where all of them have run before; tests/contract chooses
+    by what has changed.
+    """
     soaks = "soak" in config.getoption("markexpr").replace("not soak", "")
+    sampled = CHANGED not in (None, "packages")
+    cases = Counter(x.nodeid.partition("[")[0] for x in items if "/contract/" not in x.nodeid)
     left = []
     for item in items:
         own = getattr(getattr(item, "obj", None), "hypothesis", None)
@@ -63,14 +89,15 @@ def pytest_collection_modifyitems(config, items):
             with_more(item.obj)
         if not soaks and item.get_closest_marker("soak") is not None:
             left.append(item)
+        elif sampled and cases[item.nodeid.partition("[")[0]] > MANY:
+            left += [] if is_drawn(item.nodeid, 4) else [item]
     if left:
         config.hook.pytest_deselected(items=left)
-        items[:] = [item for item in items if item not in left]
+        gone = {*left}
+        items[:] = [item for item in items if item not in gone]
 
 
 def with_more(test):
     """Give a property test the budget of a soak."""
-    from hypothesis import settings
-
     name = "_hypothesis_internal_use_settings"  # where the decorator puts them
     setattr(test, name, settings(getattr(test, name), max_examples=10**5))

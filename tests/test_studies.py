@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from .support import HANG
+
 ROOT = Path(__file__).parents[1]
 # Measurements and the words that they print.
 SMALL = {
@@ -56,7 +58,7 @@ def run(name, *arguments, folder):
     command = [sys.executable, ROOT / "studies" / f"{name}.py", *arguments]
     path = os.pathsep.join(map(str, (ROOT, folder)))
     done = subprocess.run(command, cwd=folder, env={**os.environ, "PYTHONPATH": path},
-                          capture_output=True, text=True, timeout=300)  # fmt: skip
+                          capture_output=True, text=True, timeout=HANG)  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -93,7 +95,7 @@ def test_it_says_what_it_measures(name):
     """Studies that take minutes at their smallest."""
     command = [sys.executable, "-W", "error", ROOT / "studies" / f"{name}.py", "--help"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=HANG)
     assert f"studies/{name}.py" in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
 

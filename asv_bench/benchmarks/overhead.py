@@ -51,8 +51,6 @@ class Accelerated:
 class FirstCall:
     """The first large product of a process over the next ones, in milliseconds."""
 
-    timeout = 300
-
     def setup_cache(self):
         return measure(1500, processes=5)
 

@@ -20,7 +20,6 @@ class BesideNumPy:
 
     params = (list(SHAPES), (*DTYPES, "complex64", "complex128"))
     param_names = ("shape", "dtype")
-    timeout = 120
 
     def setup(self, shape, dtype):
         a, b, out = operands(shape, dtype)
@@ -49,7 +48,6 @@ class Guard:
 
     params = ((1024, 2048, 4096), DTYPES, ("even", "uneven"))
     param_names = ("size", "dtype", "scales")
-    timeout = 300
 
     def setup(self, size, dtype, scales):
         random = np.random.default_rng(0)

@@ -1,5 +1,6 @@
 """What the notebooks of the course share: the way to reference/, colours, stages of a real call."""
 
+import logging
 import sys
 import time
 from pathlib import Path
@@ -23,6 +24,7 @@ plt.rcParams.update({
     "figure.dpi": 110, "figure.constrained_layout.use": True, "legend.frameon": False,
 })  # fmt: skip
 
+logging.getLogger("falcon").setLevel(logging.ERROR)  # that there is no compiler: page 5 says it
 COMPILED = any(x.name == "cpu" for x in available_backends())
 STAGES = {"combine_a": "Combine A", "combine_b": "Combine B", "gemm": "products",
           "update": "Combine H", "wait": "waiting"}  # fmt: skip

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon.__main__ import main
 from falcon._cpu.peak import Peak
 from falcon._numpy import threads
 from falcon.bench import adapters, peers, records, suite
@@ -16,6 +15,7 @@ from falcon.bench.compare import own_classical
 from falcon.bench.run import INCOMPLETE
 from falcon.bench.workloads import WORKLOADS, Shape
 
+from ..cli.support import run
 from .support import PEAK
 
 
@@ -26,12 +26,6 @@ def small(monkeypatch):
         monkeypatch.setattr(module, "TABLE", (peers.TABLE[0],))
     monkeypatch.setattr(suite, "peak_entry", lambda threads, dtypes: dict(PEAK))
     monkeypatch.setattr("time.sleep", lambda seconds: None)
-
-
-def run(capsys, *arguments):
-    status = main([str(x) for x in arguments])
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
 
 
 @pytest.mark.usefixtures("small")

@@ -24,6 +24,8 @@ from falcon._front.check import case, steps
 from falcon._front.check.case import RANDOM, WHOLE
 from falcon._front.check.result import CheckResult, anonymous
 
+from ..support import HANG
+
 PACKAGE = Path(falcon.__file__).parent
 HAS_CORE = any(x.name == "cpu" for x in available_backends())
 needs_core = pytest.mark.skipif(not HAS_CORE, reason="needs the compiled extension")
@@ -193,7 +195,7 @@ def compiled(folder):
     command = [compiler, "-O1", "-std=gnu11", "-fPIC", "-shared", "-I", PACKAGE / "_cpu/src", "-I",
                folder, PACKAGE / "_cpu/src/kernels/generic.c", folder / "broken.c", "-lm", "-o",
                folder / "broken.so"]  # fmt: skip
-    subprocess.run(command, check=True, timeout=300)
+    subprocess.run(command, check=True, timeout=HANG)
     return ctypes.CDLL(str(folder / "broken.so"))
 
 
@@ -381,7 +383,7 @@ case.matmul = lambda *operands, **options: os.kill(os.getpid(), signal.SIGINT)
 sys.exit(main(["check", "-o", "record.json"]))
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=300,
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=HANG,
         env={**os.environ, "PYTHONPATH": str(PACKAGE.parent)},
     )  # fmt: skip
     assert done.returncode == 130, done.stderr
@@ -404,7 +406,7 @@ sys.exit(not found.ok)
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of the address space as on Linux")
 def test_a_gibibyte_of_memory():
     done = subprocess.run(
-        [sys.executable, "-c", LITTLE], capture_output=True, text=True, timeout=300,
+        [sys.executable, "-c", LITTLE], capture_output=True, text=True, timeout=HANG,
         env={**os.environ, "PYTHONPATH": str(PACKAGE.parent), "OPENBLAS_NUM_THREADS": "2",
              "FALCON_NUM_THREADS": "2"},
     )  # fmt: skip

@@ -16,6 +16,7 @@ from falcon._backends import BACKENDS, DEVICE
 from falcon._core.dtypes import TABLE, DType, of
 from reference.classical import classical
 
+from ..support import CHANGED, is_drawn
 from .libraries import LIBRARIES
 from .places import LAYOUTS
 from .values import rounded, whole, widest
@@ -249,8 +250,37 @@ def all_subjects():
 
 SUBJECTS = tuple(all_subjects())
 
+# --- which of them run -----------------------------------------------------------------------
+
+SAMPLE = 8  # of the subjects that this does not concern, each test runs for one in so many
+
+
+def has_other_kernels(subject):
+    """Whether the instruction set in use has others for the subject's types than the best has."""
+    from falcon._cpu.extension import _core, isa
+
+    names = {x.engine for x in subject.rows}
+    return any(_core.kernel_info(x, isa())["name"] != _core.kernel_info(x)["name"] for x in names)
+
+
+IS_CONCERNED = {
+    None: lambda x: True,
+    "kernels": lambda x: x.backend == "cpu" and has_other_kernels(x),
+    "threads": lambda x: x.backend == "cpu" and x.row.name in SOME and x.library == "numpy",
+    "compiler": lambda x: x.backend == "numpy" and x.row.name in SOME,
+    "packages": lambda x: x.library == "torch",
+}
+
 
 def over(fits=lambda subject: True):
-    """Parametrize a test over the subjects that its contract fits."""
-    chosen = [pytest.param(x, id=str(x)) for x in SUBJECTS if fits(x)]
-    return pytest.mark.parametrize("subject", chosen, indirect=True)
+    """Parametrize a test over the subjects that its contract fits, or over a sample."""
+
+    def decorate(test):
+        def runs(x):
+            drawn = is_drawn(f"{test.__name__} {x}", SAMPLE)
+            return fits(x) and (IS_CONCERNED[CHANGED](x) or drawn)
+
+        chosen = [pytest.param(x, id=str(x)) for x in SUBJECTS if runs(x)]
+        return pytest.mark.parametrize("subject", chosen, indirect=True)(test)
+
+    return decorate

@@ -8,6 +8,8 @@ import pytest
 
 import falcon
 
+from ..support import HANG
+
 PACKAGE = Path(falcon.__file__).parent
 
 
@@ -35,7 +37,7 @@ def test_importing_falcon_leaves_the_gil_as_it_was():
     script = (
         "import sys; a = sys._is_gil_enabled(); import falcon; assert a == sys._is_gil_enabled()"
     )
-    subprocess.run([sys.executable, "-W", "error", "-c", script], check=True, timeout=60)
+    subprocess.run([sys.executable, "-W", "error", "-c", script], check=True, timeout=HANG)
 
 
 def test_a_source_tree_that_hides_an_installed_falcon_says_so(tmp_path, monkeypatch):

@@ -1,28 +1,18 @@
 """Fixtures of the tests of the CPU backend."""
 
-import os
 from pathlib import Path
 
 import pytest
 
+from ..support import alone
 from . import emulated
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None
 
 
 @pytest.fixture(scope="session")
-def emulated_libraries(tmp_path_factory):
-    """Emulated kernels: kind -> shared library; one worker compiles for all."""
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "emulated"
-    folder = Path(emulated.TRAPPED or folder)
-    folder.mkdir(exist_ok=True)
-    with open(folder / "lock", "w") as file:
-        if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_EX)
+def emulated_libraries(built):
+    """Emulated kernels: kind -> shared library."""
+    folder = Path(emulated.TRAPPED or built)
+    with alone(folder):
         return emulated.libraries(folder)
 
 

@@ -17,6 +17,7 @@ import pytest
 
 from falcon._core.dtypes import ENGINE_NAMES
 
+from ..support import HANG
 from .support import ROOT, SOURCES
 from .test_c_driver import (
     BLOCKS,
@@ -78,10 +79,10 @@ def libraries(folder):
         objects = [folder / f"{kind}-{source.stem}.o" for source in sources]
         for (source, more), made in zip(sources.items(), objects, strict=True):
             command = [COMPILER, *flags, *more, "-c", source, "-o", made]
-            subprocess.run(command, check=True, timeout=300)
+            subprocess.run(command, check=True, timeout=HANG)
         found[kind] = folder / f"{kind}.so"
         command = [COMPILER, "-shared", *objects, "-lm", "-o", found[kind]]
-        subprocess.run(command, check=True, timeout=300)
+        subprocess.run(command, check=True, timeout=HANG)
     return found
 
 
@@ -97,7 +98,7 @@ def run_trapped(folder, *arguments):
     done = subprocess.run(
         [sys.executable, "-u", "-c", _REFUSED, *options, *arguments],
         env=given, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        timeout=600,
+        timeout=HANG,
     )  # fmt: skip
     if done.returncode == _GRANTED:
         pytest.skip(done.stdout)

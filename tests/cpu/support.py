@@ -13,6 +13,8 @@ import pytest
 from falcon._core.dtypes import both, of
 from falcon._cpu.backend import CpuBackend, _core
 
+from ..support import HANG
+
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "falcon" / "_cpu"
 DTYPES = {"f32": np.float32, "f64": np.float64}
@@ -42,7 +44,7 @@ def require_cpu():
         pytest.skip(f"backend cpu: {reason}", allow_module_level=True)
 
 
-def run_script(text, *, timeout=60, **environment):
+def run_script(text, **environment):
     """Run Python source in a fresh process, which must succeed; return what it prints."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", text],
@@ -50,7 +52,7 @@ def run_script(text, *, timeout=60, **environment):
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=timeout,
+        timeout=HANG,
     )
     assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout}{done.stderr}"
     return done.stdout.strip()

@@ -234,7 +234,7 @@ print(json.dumps([[bool(x) for x in right], *names]))
 def test_falcons_calls_by_emulated_kernels(emulated_libraries, kind, name):
     """FALCON_ISA takes the names; the best kernels up to that one are used."""
     code = CALLS.format(library=str(emulated_libraries[kind]), kind=kind)
-    words = run_script(code, FALCON_ISA=name, timeout=300)
+    words = run_script(code, FALCON_ISA=name)
     right, used, bf16, i8 = json.loads(words.splitlines()[-1])
     assert all(right) and len(right) == 48
     assert used == name and i8.startswith(f"{kind}_i8_ukr_")

@@ -16,6 +16,7 @@ import pytest
 
 from falcon._core.dtypes import ENGINE_NAMES
 
+from ..support import HANG
 from .support import SOURCES
 
 DRIVER = Path(__file__).parent / "c" / "test_cpu.c"
@@ -67,14 +68,14 @@ def build(folder, compiler, flags, machine, portable=None, emulation=EMULATION):
         if not made.exists()
     ]
     for process in running:
-        words, _ = process.communicate(timeout=300)
+        words, _ = process.communicate(timeout=HANG)
         assert process.returncode == 0, words
     program = folder / (DRIVER if portable is None else portable).stem
     done = subprocess.run(
         [*basic, *map(str, objects.values()), "-lm", "-o", str(program)],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANG,
     )
     assert done.returncode == 0, done.stderr
     return program
@@ -82,7 +83,7 @@ def build(folder, compiler, flags, machine, portable=None, emulation=EMULATION):
 
 def run(command, **environment):
     done = subprocess.run(
-        command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=300
+        command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=HANG
     )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-6000:]
     assert done.stdout.rstrip().endswith("all passed")
@@ -114,7 +115,7 @@ def test_many_helpers_wake_one_another_and_share_evenly(tmp_path):
     flags = ["-O1", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-pthread", "-I", tmp_path]
     (tmp_path / table().TABLES).write_text(table().tables(ENGINE_NAMES, table().isas_for("none")))
     command = [COMPILER, *flags, "-I", SOURCES / table().INCLUDE_DIR, *sources, "-o", program]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG)
     assert done.returncode == 0, done.stderr
     run([program])
 

@@ -186,8 +186,8 @@ class Ledger:
 
 
 @both
-@pytest.mark.parametrize("scheme", ["classical", "strassen", "2x3x4:20", "strassen@3x2x3:15"])
-@pytest.mark.parametrize("limit", [None, 4 << 20, 1 << 20, 400_000])
+@pytest.mark.parametrize("scheme", ["classical", "2x3x4:20", "strassen@3x2x3:15"])
+@pytest.mark.parametrize("limit", [None, 1 << 20, 400_000])
 @pytest.mark.parametrize("beta", [0, 1])
 def test_workspace_limit_is_kept(limit, scheme, name, beta, monkeypatch):
     rng = np.random.default_rng(10)
@@ -278,34 +278,6 @@ def test_classical_panels_of_tiles_count_in_the_limit(kib, threads):
         least = _core.plan(*shape, "f64", threads=threads, limit=1).nbytes
         found = _core.plan(*shape, "f64", threads=threads, limit=kib << 10).nbytes
         assert found <= max(kib << 10, least)
-
-
-def test_a_redone_product_keeps_the_limit_too(monkeypatch):
-    """The classical second try uses the workspace that is there."""
-    a, b = np.ones((300, 310)), np.ones((310, 290))
-    a[3, 5] = np.nan
-    packed = falcon.pack(b, scheme="strassen", backend="cpu")
-    calls = []
-
-    def recorded(*operands, **options):
-        calls.append(options)
-        return engine(*operands, **options)
-
-    engine = _core.gemm
-    monkeypatch.setattr(_core, "gemm", recorded)
-    for right, scheme in ((b, "strassen"), (packed, "auto")):
-        for limit in (None, 2 << 20, 1 << 20):
-            release_workspace()
-            calls.clear()
-            c = falcon.gemm(
-                a, right, backend="cpu", scheme=scheme, workspace_limit=limit, threads=2
-            )
-            assert np.isnan(c[3]).all() and (np.delete(c, 3, 0) == 310).all()
-            assert len(calls) == 2
-            first, second = (memoryview(x["workspace"]).nbytes for x in calls)
-            assert calls[0]["workspace"] is calls[1]["workspace"] or limit is None
-            assert limit is None or max(first, second) <= limit
-    release_workspace()
 
 
 @pytest.mark.parametrize("tiny", [1e-6, 0])

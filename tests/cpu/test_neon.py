@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from ..support import HANG, alone
 from .support import SOURCES
-from .test_c_driver import build, run
+from .test_c_driver import DRIVER, build, run
 
 COMPILER = shutil.which("aarch64-linux-gnu-gcc")
 EMULATOR = shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
@@ -22,7 +23,7 @@ LIBRARIES = Path("/usr/aarch64-linux-gnu")
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory):
+def program(built):
     if platform.machine() in ("aarch64", "arm64"):
         pytest.skip("this machine has NEON itself: test_kernels.py runs it")
     if not (SOURCES / "src").exists():
@@ -31,7 +32,10 @@ def program(tmp_path_factory):
         missing = "aarch64-linux-gnu-gcc" if COMPILER is None else "qemu-aarch64"
         pytest.skip(f"{missing} is not installed (Debian: gcc-aarch64-linux-gnu, qemu-user)")
     flags = ["-O2", "-ffp-contract=fast"]
-    return build(tmp_path_factory.mktemp("neon"), COMPILER, flags, "aarch64")
+    folder = built / "neon"
+    with alone(folder):
+        made = folder / DRIVER.stem
+        return made if made.exists() else build(folder, COMPILER, flags, "aarch64")
 
 
 @pytest.mark.parametrize("isa", ["neon", "neon_dot", "neon_i8mm", "neon_bf16"])
@@ -52,6 +56,6 @@ def test_the_neon_kernels_use_fused_multiply_add(program):
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=HANG,
     )
     assert done.stdout.count("fmla\tv") > 100

@@ -15,6 +15,7 @@ import pytest
 import falcon
 
 from ..modes import DIRECTED, flushing, rounding
+from ..support import HANG
 from .support import ROOT, require_cpu, run_script, same_bits
 
 require_cpu()
@@ -58,7 +59,7 @@ def test_more_threads_than_cores_do_not_deadlock(scheme):
             workers.submit(product, 1, (401, 403, 409), "f8", scheme, threads)
             for threads in (2, 8, 16) * 4
         ]
-        assert all(same_bits(run.result(timeout=60), expected) for run in runs)
+        assert all(same_bits(run.result(timeout=HANG), expected) for run in runs)
 
 
 def test_threads_have_the_modes_of_the_caller():
@@ -138,7 +139,7 @@ def test_beside_busy_programs_many_threads_end_with_the_same_bits(scheme):
                 pool.submit(product, 4, (600, 610, 620), "f8", scheme, threads)
                 for threads in (2, 16, 64) * 3
             ]
-            assert all(same_bits(run.result(timeout=60), expected) for run in runs)
+            assert all(same_bits(run.result(timeout=HANG), expected) for run in runs)
     finally:
         for x in busy:
             x.kill()
@@ -222,7 +223,7 @@ TEAMS = pytest.mark.parametrize("team", ["own", "openmp"] if has_openmp else ["o
 @TEAMS
 @pytest.mark.parametrize("used", [True, False], ids=["after use", "before use"])
 def test_fork_and_nested_fork(used, team):
-    assert run_script(FORK.format(used=used), timeout=60, FALCON_THREADING=team) == "right"
+    assert run_script(FORK.format(used=used), FALCON_THREADING=team) == "right"
 
 
 def test_a_team_that_does_not_exist_is_refused():
@@ -270,7 +271,7 @@ assert os.sched_getaffinity(0) == cpus
 helpers = {int(x) for x in os.listdir("/proc/self/task")} - before
 assert 0 < len(helpers) <= len(cpus), helpers
 for x in helpers:
-    end = time.monotonic() + 10
+    end = time.monotonic() + 3600
     while len(os.sched_getaffinity(x)) > 1 and time.monotonic() < end:
         time.sleep(0.01)  # a helper that has not begun yet
     assert len(os.sched_getaffinity(x)) == 1 and os.sched_getaffinity(x) <= cpus
@@ -305,7 +306,7 @@ stop.set()
 for t in threads: t.join()
 print("right")
 """
-    assert run_script(script, timeout=60) == "right"
+    assert run_script(script) == "right"
 
 
 PROCESSES = """
@@ -330,7 +331,7 @@ if __name__ == "__main__":
         assert pool.map_async(work, range(4)).get(60) == expected
         assert pool.apply_async(packed, (w,)).get(60) == packed(w)
     with ProcessPoolExecutor(2, mp_context=context) as pool:
-        assert list(pool.map(work, range(4), timeout=60)) == expected
+        assert list(pool.map(work, range(4), timeout=HANG)) == expected
     print("right")
 """
 
@@ -345,7 +346,7 @@ def test_pools_of_processes(method, tmp_path):
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=HANG,
     )
     assert (done.returncode, done.stdout) == (0, "right\n"), done.stderr
 
@@ -364,7 +365,7 @@ for _ in range(3):
     assert (c == 300.0 * 300).all() and (torch.from_numpy(c) @ x == 300.0**3).all()
 print("right")
 """
-    assert run_script(script, timeout=120) == "right"
+    assert run_script(script) == "right"
 
 
 def test_other_blas_and_its_threads_are_left_alone():

@@ -273,16 +273,6 @@ def test_the_instruction_set_is_chosen_per_type():
 
 
 @pytest.mark.parametrize("row", TYPES, ids=str)
-def test_a_batch_and_vectors(row):
-    rng = np.random.default_rng(12)
-    a, b, v = (draw(rng, row, x) for x in ((3, 20, 30), (30, 10), (30,)))
-    for x, y in ((a, b), (a, v), (v, b)):
-        found = falcon.matmul(x, y)
-        assert found.dtype == row.numpy
-        np.testing.assert_array_equal(found, rounded(whole_product(x, y), row.numpy))
-
-
-@pytest.mark.parametrize("row", TYPES, ids=str)
 def test_falcons_kernels_are_the_plan_at_any_size(row):
     for size in (8, 64, 200):
         assert falcon.plan((size, size), (size, size), row.numpy).backend.name == "cpu"

@@ -16,6 +16,8 @@ from falcon._core.cpus import usable_cpus
 from falcon._core.options import thread_count
 from falcon._numpy.threads import numpy_blas
 
+from ..support import HANG
+
 da = pytest.importorskip("dask.array")
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
@@ -146,9 +148,9 @@ def test_a_worker_fails_in_mid_run(client, fault):
     pid = next(iter(workers.values()))
     timer = threading.Timer(1.0, harm, (pid, fault))
     timer.start()
-    np.testing.assert_array_equal(future.result(timeout=60), a @ a)
+    np.testing.assert_array_equal(future.result(timeout=HANG), a @ a)
     timer.join()
-    client.wait_for_workers(2, timeout=60)
+    client.wait_for_workers(2, timeout=HANG)
     assert (pid in client.run(os.getpid).values()) == (fault == "stopped")
 
 
@@ -173,7 +175,7 @@ def test_a_worker_without_falcon():
     with mixed(without, {}) as client:
         with pytest.raises(RuntimeError, match=r"worker tcp.* cannot import falcon\.dask.*falcon"):
             falcon.dask.matmul(x, x)
-        assert client.compute(early).result(timeout=60).sum() == 640**3
+        assert client.compute(early).result(timeout=HANG).sum() == 640**3
 
 
 def change_version():
@@ -188,7 +190,7 @@ def test_a_worker_of_another_version():
         late = falcon.dask.matmul(x, x)
         client.run(change_version)
         with pytest.raises(RuntimeError, match=f"planned by falcon {here}, but this worker has"):
-            client.compute(late).result(timeout=30)
+            client.compute(late).result(timeout=HANG)
         with (
             distributed.Client(made),
             pytest.raises(RuntimeError, match=r"worker tcp.* has falcon 0\.0\.0, this process"),

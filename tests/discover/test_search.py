@@ -24,6 +24,7 @@ from falcon.discover.search import Job, Run
 from falcon.discover.walk import masks, moves
 from falcon.discover.worker import Find, Worker
 
+from ..support import HANG
 from .support import residual
 
 
@@ -295,11 +296,11 @@ def test_ctrl_c_keeps_what_was_found(tmp_path):
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=listen) as process:
-        until = time.monotonic() + 60
+        until = time.monotonic() + HANG
         while not list(tmp_path.glob("*.json")) and time.monotonic() < until:
             time.sleep(0.1)
         process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=HANG)
     assert process.returncode == 130
     files = list(tmp_path.glob("*.json"))
     assert files

@@ -16,6 +16,8 @@ import pytest
 import falcon
 from falcon._front.accelerate import switch
 
+from ..support import HANG
+
 if switch._loops is None:
     pytest.skip("falcon was built without NumPy's headers", allow_module_level=True)
 
@@ -328,7 +330,7 @@ def python(*arguments, where=None, **environment):
         capture_output=True,
         text=True,
         env={**os.environ, **environment},
-        timeout=120,
+        timeout=HANG,
         **where or {},
     )
     return done.returncode, done.stdout, done.stderr

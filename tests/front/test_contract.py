@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import falcon
 from falcon._front import calls, contract
 
-many = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck),
+many = settings(max_examples=200, suppress_health_check=list(HealthCheck),
                 derandomize=True)  # fmt: skip
 DTYPES = ["float32", "float64", "complex64", "complex128", "int8", "uint16", "int64", "bool"]
 

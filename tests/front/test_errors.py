@@ -1,4 +1,7 @@
-"""Bad arguments of `gemm`, `matmul` and `plan`: each message names the operand and the value."""
+"""Bad arguments of `gemm`, `matmul` and `plan`: each message names the operand and the value.
+
+What is the same for all calls and types: tests/contract/test_errors.py.
+"""
 
 import numpy as np
 import pytest
@@ -27,9 +30,6 @@ class OnCpu:
         return B
 
 
-read_only = C.copy()
-read_only.flags.writeable = False
-
 GEMM = [  # positional, keywords, error, pattern
     ((A, A), {}, ValueError, r"a has shape \(3, 4\) and b \(3, 4\): a's columns \(4\) .* \(3\)"),
     ((A, B[None]), {}, ValueError, r"b has shape \(1, 4, 5\); expected a matrix"),
@@ -37,18 +37,11 @@ GEMM = [  # positional, keywords, error, pattern
     ((A, B), {"beta": np.nan}, ValueError, "beta is nan but c is missing"),
     ((A > 0, B), {}, TypeError, "a has dtype bool; expected integers, .* [(]falcon.matmul counts"),
     ((A > 0, B), {"dtype": "f4"}, TypeError, "a has dtype bool; expected integers, floats"),
-    ((None, B), {}, TypeError, "a is None; expected an array"),
     ((A, B.astype(TEXT)), {}, TypeError, "b has dtype .*; expected integers"),
     ((A, B, C.astype("U1")), {}, TypeError, "c has dtype <U1"),
     (([[1, 2], [3]], B), {}, ValueError, "a cannot be converted to an array"),
     ((A, OnGpu()), {}, TypeError, "b is a OnGpu in GPU memory"),
-    ((A, B), {"alpha": None}, TypeError, "alpha is None; expected a number"),
-    ((A, B), {"beta": "x"}, TypeError, "beta is 'x'; expected a number"),
-    ((A, B, C), {"beta": C}, TypeError, "(?s)beta is array.*; expected a number"),
-    ((A, B), {"alpha": 1j}, TypeError, r"alpha is 1j, but the matrices are real \(float64\)"),
     ((A, B, C), {"beta": np.complex64(1)}, TypeError, r"beta is .*1\+0j.*matrices are real"),
-    ((I, J), {"alpha": 0.5}, TypeError, r"0.5; integer matrices \(int64\) need an integer"),
-    ((I, J), {"alpha": np.inf}, TypeError, "alpha is inf; integer matrices"),
     ((I, J), {"alpha": np.float32(1.5)}, TypeError, r"alpha is .*1.5.*; integer matrices"),
     ((A, B), {"alpha": 10**400}, ValueError, "alpha is too large for float64"),
     ((A, B), {"out": np.ma.array(C)}, TypeError, "out is a MaskedArray; expected a NumPy array"),
@@ -127,9 +120,7 @@ MATMUL = [
     ((A, A), {}, ValueError, r"a has shape \(3, 4\) and b \(3, 4\): the inner dimensions 4 and 3"),
     ((A[0], A[0][:2]), {}, ValueError, r"a has shape \(4,\) and b \(2,\): the inner dimensions 4"),
     ((np.ones((2, 3, 4)), np.ones((3, 4, 5))), {}, ValueError, r"axes of a \(2, 3, 4\) and b"),
-    ((A, B), {"out": A.copy()}, ValueError, r"out has shape \(3, 4\); expected \(3, 5\)"),
     ((A, B), {"out": C.astype(int)}, TypeError, "out has dtype int64"),
-    ((A, B), {"out": read_only}, ValueError, "out is read-only"),
     ((A > 0, B > 0), {"scheme": "strassen"}, TypeError, "strassen.* needs plain numeric .* bool"),
     ((A, np.float64(2)), {"scheme": "strassen"}, TypeError, "needs plain numeric arrays of at"),
     ((A, B), {"scheme": "strassen", "out": (C, C)}, TypeError, "got a ndarray .*, out tuple"),

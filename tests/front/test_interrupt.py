@@ -9,6 +9,8 @@ import pytest
 
 import falcon
 
+from ..support import HANG
+
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 
 CODE = """
@@ -54,7 +56,7 @@ def test_interrupt(backend, scheme):
         capture_output=True,
         text=True,
         cwd=Path(falcon.__file__).parents[1],
-        timeout=120,
+        timeout=HANG,
     )
     assert done.stderr == ""
     if done.stdout == "late\n":

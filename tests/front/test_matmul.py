@@ -17,10 +17,12 @@ import falcon
 from falcon._front import execute
 from falcon._front.batches import folded
 
+from ..support import HANG
+
 NUMERIC = "bBhHiIlLqQefdgFDG"
 SCHEMES = ["auto", "classical", "strassen", "3x3x3:23", "2x3x4:20"]
 
-many = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck),
+many = settings(max_examples=200, suppress_health_check=list(HealthCheck),
                 derandomize=True)  # fmt: skip
 
 
@@ -424,7 +426,7 @@ def test_a_packed_operand_is_what_it_was_when_packed(scheme):
 
 
 def test_ctrl_c_ends_a_batch():
-    """A batch of a minute."""
+    """A batch of a minute; of CPU time, as other programs compute too."""
     code = (
         "import numpy as np, falcon, signal, time;"
         "a = np.broadcast_to(np.ones((700, 700), np.int32), (3000, 700, 700));"
@@ -432,11 +434,13 @@ def test_ctrl_c_ends_a_batch():
         " (0, 2800, 4));"
         "signal.setitimer(signal.ITIMER_REAL, 1.0);"
         "signal.signal(signal.SIGALRM, signal.default_int_handler);"
-        "start = time.perf_counter();\n"
+        "start = time.process_time();\n"
         "try: falcon.matmul(a, a, out=out)\n"
-        "except KeyboardInterrupt: print(time.perf_counter() - start < 10)"
+        "except KeyboardInterrupt: print(time.process_time() - start < 10)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG
+    )
     assert done.stdout.strip() == "True", done.stderr
 
 

@@ -1,6 +1,5 @@
 """The stand-in for CuPy as a fixture; tests marked "gpu" need a real GPU instead."""
 
-import os
 import sys
 
 import pytest
@@ -34,13 +33,8 @@ def forget():
 
 
 @pytest.fixture(scope="session", autouse=True)
-def compiled_once(tmp_path_factory):
-    """One folder of compiled kernels for all processes of a run."""
-    folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        folder = folder.parent
-    fake_cupy.FOLDER = folder / "kernels"
-    fake_cupy.FOLDER.mkdir(exist_ok=True)
+def compiled_once(built):
+    fake_cupy.FOLDER = built
 
 
 @pytest.fixture

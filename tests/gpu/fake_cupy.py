@@ -201,7 +201,7 @@ def _value(x):
     return ctypes.c_int64(x)
 
 
-# Where compiled kernels are kept: a folder of the test run, which its processes share.
+# Where compiled kernels are kept: the fixture `built`.
 FOLDER = None
 
 

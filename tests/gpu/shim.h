@@ -1,10 +1,18 @@
 // Enough of CUDA to compile the kernels, which have no barriers, as plain C++ and to run them
 // thread by thread. Bound in front of a generated source; shim_end.h goes behind it.
-#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <map>
 #include <utility>
+
+// What the kernels use of <cmath>, which takes the compiler longer than a kernel.
+extern "C" {
+double fabs(double x);
+int ilogb(double x);
+double ldexp(double x, int power);
+double log2(double x);
+double rint(double x);
+}
 
 #define FALCON_HOST 1
 #define FALCON_INLINE inline

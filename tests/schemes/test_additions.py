@@ -131,7 +131,7 @@ def test_nothing_is_divided():
         )
     )
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_any_matrix(rows):
     matrix = np.array(rows, dtype=object)
     sums = check(matrix)
@@ -144,7 +144,7 @@ def test_any_matrix(rows):
 
 
 @given(st.permutations(range(4)))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_order_of_the_inputs(inputs):
     matrix = schemes.get("winograd").U.reshape(7, 4)
     sums = share(matrix)

@@ -426,9 +426,7 @@ EDITS = st.lists(
     ),
     max_size=4,
 )
-FUZZ = settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+FUZZ = settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def attempt(path):

@@ -98,9 +98,7 @@ def test_pickles_that_would_take_much_memory(payload, message, tmp_path):
         load(pickled_archive(tmp_path / "large.npz", payload))
 
 
-@settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=60), st.integers(0, 400), st.integers(0, 20))
 def test_fuzz_pickles(tmp_path, noise, position, removed):
     held = np.empty(3, dtype=object)

@@ -1,25 +1,25 @@
-"""Ten minutes of random calls from several threads, while settings and limits change.
+"""Random calls from several threads, while settings and limits change: ``python studies/soak.py``.
 
-``pytest -m soak`` runs it (SOAK_SECONDS says how long), and every property test with 10^5 cases.
+    --seconds S        how long (600)
+
+Every result is compared, and memory must not grow; the exit status is 1 if it does. On Linux.
 """
 
+import argparse
 import ctypes
 import gc
 import os
 import random
+import sys
 import threading
 import time
 from contextlib import suppress
 
 import numpy as np
-import pytest
 from threadpoolctl import threadpool_limits
 
 import falcon
 
-pytestmark = [pytest.mark.soak, pytest.mark.skipif(os.name == "nt", reason="no /proc")]
-
-SECONDS = float(os.environ.get("SOAK_SECONDS", "600"))
 WORKERS = 4
 # What the caches of memory and of plans may still grow by, once they are warm.
 GROWTH = 48 * 2**20
@@ -122,15 +122,19 @@ class Soak:
             falcon.release_workspace()
 
 
-def test_soak():
-    before = falcon._core.options.settings()
-    soak = Soak()
-    try:
-        soak.run(SECONDS / 3)  # warms up what is kept on purpose
-        warm, calls = resident(), soak.calls
-        soak.run(2 * SECONDS / 3)
-        grown = resident() - warm
-    finally:
-        falcon.set_config(max_growth=before.max_growth, tuned=before.tuned)
+def main():
+    """Print the calls and what memory grew by; return whether that is too much."""
+    parser = argparse.ArgumentParser(description=__doc__, usage="studies/soak.py")
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--seconds", type=float, default=600)
+    seconds, soak = parser.parse_args().seconds, Soak()
+    soak.run(seconds / 3)  # warms up what is kept on purpose
+    warm, calls = resident(), soak.calls
+    soak.run(2 * seconds / 3)
+    grown = resident() - warm
     print(f"{soak.calls} calls ({calls} to warm up), memory grown by {grown / 2**20:.1f} MiB")
-    assert grown < GROWTH
+    return grown >= GROWTH
+
+
+if __name__ == "__main__":
+    sys.exit(main())
