@@ -92,9 +92,6 @@ def _parser() -> argparse.ArgumentParser:
                          "equations: schemes, or formulas")  # fmt: skip
     schemes.add_argument("--compare", metavar="NAME", nargs="+", help="costs and speeds of these "
                          "schemes, or files, side by side")  # fmt: skip
-    schemes.add_argument("--bundle", nargs=2, metavar=("NAME", "DIR"), help="write a folder to "
-                         "publish a scheme, or that of a file: coefficients, a proof, formulas, "
-                         "BibTeX, a picture")  # fmt: skip
     schemes.set_defaults(run=schemes_command)
 
     plan = commands.add_parser(
