@@ -13,7 +13,6 @@
     check/       the self-test
     subscripts.py  labels of axes of einsum, the order of its pairs, axes of tensordot
     pairs.py     a pair of arrays with labelled axes, as one product
-    roofline.py  a plan's picture
     validate.py  checks of arguments
     arithmetic.py  types of a product and its operands: `dtype=`
     modular.py   products modulo p: their types, how they are multiplied, their passes

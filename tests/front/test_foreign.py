@@ -253,7 +253,7 @@ FACTS = {
     "verify": lambda a, b: bool(falcon.verify(a, b, A @ B)),
 }
 WITHOUT_ARRAYS = {
-    *("accelerate", "check", "config", "machine", "profile", "release_workspace", "roofline"),
+    *("accelerate", "check", "config", "machine", "profile", "release_workspace"),
     *("set_config", "show_config", "tune", "warm_up"),
 }
 
