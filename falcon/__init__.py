@@ -29,7 +29,6 @@ from ._front.pack import pack
 from ._front.plan import plan
 from ._front.tune import machine, tune
 from ._front.verify import verify
-from ._front.warm import warm_up
 from ._version import __version__
 from .decision import MachineProfile
 from .schemes import Scheme, SchemeError
@@ -65,7 +64,6 @@ __all__ = [
     "tensordot",
     "tune",
     "verify",
-    "warm_up",
 ]
 
 warn_of_web_framework()

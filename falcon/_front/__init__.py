@@ -7,7 +7,6 @@
     plan.py      plan                           contract.py  dot, tensordot, einsum, multi_dot
     verify.py    verify                         info.py      show_config
     tune.py      machine, tune, compare
-    warm.py      warm_up
     adapters/    array libraries: the one door for arrays of a call
     accelerate/  NumPy's own products on falcon
     check/       the self-test

@@ -254,7 +254,7 @@ FACTS = {
 }
 WITHOUT_ARRAYS = {
     *("accelerate", "check", "config", "machine", "profile", "release_workspace"),
-    *("set_config", "show_config", "tune", "warm_up"),
+    *("set_config", "show_config", "tune"),
 }
 
 
