@@ -26,6 +26,8 @@ SMALL = {
     "first_call": (("300", "1"), ("fresh plan, ms", "np.matmul, repeated call, ms")),
     "graded": (("--size", "140", "--dtype", "float32", "--only", "zero"),
                ("| NumPy | ", "a fifth of A's rows", "strassen: falcon ")),
+    "on_dask": (("512", "256", "384", "--chunk", "128", "--rounds", "1", "--case-seconds", "0"),
+                ("  falcon, placed  ", "  dask.array.matmul  ", "moved GiB", "passed")),
     "packed_memory": (("--shape", "64,64,64", "--rounds", "1"), ("64x64x64", "gain predicted")),
     "predictions": (("1100x1100x1100", "--threads", "1", "--case-seconds", "0"),
                     ("error of multiply, median",)),
@@ -65,8 +67,8 @@ def run(name, *arguments, folder):
 @pytest.mark.parametrize("name", SMALL)
 def test_a_small_run(name, tmp_path):
     pytest.importorskip("falcon._cpu._core", reason="needs the compiled extension")
-    if name == "dask_scale":
-        pytest.importorskip("dask.array")
+    if "dask" in name:
+        pytest.importorskip("distributed")
     arguments, words = SMALL[name]
     out = run(name, *arguments, folder=tmp_path)
     assert [x for x in words if x not in out] == []
