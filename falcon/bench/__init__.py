@@ -8,7 +8,7 @@ All are measured, kept and shown in one way; an option of `bench` chooses only w
        |          kernels, threads, falcon's plan, the error of its product
        |             in_process.py  falcon and NumPy, in this process
        |             suite.py     every library in a process of its own
-       |             gpu.py       cuBLAS and torch on a GPU
+       |             gpu.py       cuBLAS on a GPU
        |             and some of studies/: torch's decoder layers, Dask's products
     run.py        Run: the sides of a case in interleaved rounds (falcon._core.timing.interleave)
        |          within --time-budget; stops, resumes, leaves out sides that fail
