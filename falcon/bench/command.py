@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,7 @@ def bench(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
     return run(_comparison(options)(options, falcon_options), options)
 
 
-def _comparison(options: argparse.Namespace) -> type[Comparison]:
+def _comparison(options: argparse.Namespace) -> Callable[..., Comparison]:
     if options.device:
         from .gpu import OnGpu
 
