@@ -18,7 +18,7 @@
     published.py    layouts of other researchers' files
 """
 
-from ._complex import M3, M4, ComplexProduct, ComplexScheme
+from ._complex import M3, M4, ComplexScheme
 from ._scheme import Scheme, SchemeError
 from .algebra import classical, compose, cyclic, direct_sum, permuted, symmetries, transposed
 from .catalogue import best, get, names, register
@@ -29,7 +29,6 @@ __all__ = [
     "M3",
     "M4",
     "Check",
-    "ComplexProduct",
     "ComplexScheme",
     "Scheme",
     "SchemeError",
