@@ -21,6 +21,7 @@ from falcon._core.policy import Policy, host_policy
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
 from falcon._core.scaling import Scaling
+from falcon._core.timing import REST_SECONDS
 from falcon.schemes import Scheme
 
 from .classical import classical, classical_workspace, copied_bytes, finish_bytes, store
@@ -44,8 +45,8 @@ class NumpyBackend:
 
     @property
     def rest(self) -> float:
-        """Threads of OpenBLAS spin for 0.1 s, unless they are falcon's."""
-        return 0.0 if threads.are_shared else 0.12
+        """Threads of OpenBLAS spin after a call, unless they are falcon's."""
+        return 0.0 if threads.are_shared else REST_SECONDS
 
     def why_unavailable(self) -> str | None:
         """NumPy is a dependency: always available."""
