@@ -27,10 +27,8 @@ from ._front.info import show_config, warn_of_web_framework
 from ._front.matmul import matmul
 from ._front.pack import pack
 from ._front.plan import plan
-from ._front.roofline import roofline
 from ._front.tune import machine, tune
 from ._front.verify import verify
-from ._front.warm import warm_up
 from ._version import __version__
 from .decision import MachineProfile
 from .schemes import Scheme, SchemeError
@@ -60,14 +58,12 @@ __all__ = [
     "plan",
     "profile",
     "release_workspace",
-    "roofline",
     "schemes",
     "set_config",
     "show_config",
     "tensordot",
     "tune",
     "verify",
-    "warm_up",
 ]
 
 warn_of_web_framework()

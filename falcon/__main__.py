@@ -92,9 +92,6 @@ def _parser() -> argparse.ArgumentParser:
                          "equations: schemes, or formulas")  # fmt: skip
     schemes.add_argument("--compare", metavar="NAME", nargs="+", help="costs and speeds of these "
                          "schemes, or files, side by side")  # fmt: skip
-    schemes.add_argument("--bundle", nargs=2, metavar=("NAME", "DIR"), help="write a folder to "
-                         "publish a scheme, or that of a file: coefficients, a proof, formulas, "
-                         "BibTeX, a picture")  # fmt: skip
     schemes.set_defaults(run=schemes_command)
 
     plan = commands.add_parser(
@@ -137,17 +134,12 @@ def _parser() -> argparse.ArgumentParser:
 
     run = commands.add_parser(
         "run", help="run a script whose NumPy products run on falcon",
-        usage="%(prog)s [--profile[=measure]] [-m] script.py [arguments]",
+        usage="%(prog)s [--profile] [-m] script.py [arguments]",
         description="Run a script, or a module (-m), with falcon.accelerate on, also in the "
         "processes that it starts.",
     )  # fmt: skip
-    run.add_argument("--profile", action="store_const", const="predict", default="", help="say at "
-                     "the end where it multiplied, and what falcon is predicted to "
-                     "gain")  # fmt: skip
-    # An option of its own: one with an optional value would take the script for it.
-    run.add_argument("--profile=measure", action="store_const", const="measure", dest="profile",
-                     help="the same, but time NumPy beside falcon, for up to a tenth of the "
-                     "program's time, or two seconds")  # fmt: skip
+    run.add_argument("--profile", action="store_true", help="say at the end where it multiplied, "
+                     "and what falcon is predicted to gain")  # fmt: skip
     run.add_argument("-m", action="store_true", help="the script is the name of a module")
     run.add_argument("script", nargs=argparse.PARSER, help="and its arguments; -: standard input")
 

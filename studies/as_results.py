@@ -1,6 +1,6 @@
 """Squares and layers of a record of `records.py`, as `bench -o` would have kept them.
 
-python studies/as_results.py studies/records/zen4.json results.json
+python studies/as_results.py FILE results.json
 
 `python -m falcon report results.json` then draws the choice of that day beside falcon's classical
 algorithm and NumPy's. Errors were not measured.

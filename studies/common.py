@@ -17,8 +17,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 
-PAUSE = 0.12  # between two sides: OpenBLAS's threads spin for 0.1 s
-
 
 def operands(shape, dtype="float32"):
     """A, B and an empty C of sizes M, N, K; the same for the same sizes."""
@@ -73,7 +71,7 @@ def pairs(ours, theirs, count, calls, before=None):
     """Return the median of `count` ratios, their time over ours, of loops in turn."""
     from falcon._core.timing import Side, interleave
 
-    sides = [Side(name, lambda _, call=call: seconds(call, before, count=calls), PAUSE)
+    sides = [Side(name, lambda _, call=call: seconds(call, before, count=calls))
              for name, call in (("ours", ours), ("theirs", theirs))]  # fmt: skip
     mine, other = interleave(sides, count, most=count, calls=1)
     return mine.over(other).median

@@ -19,19 +19,21 @@ from common import shapes_of, show, write
 
 import falcon
 from falcon._backends import DEVICE, get_backend
+from falcon._core.dtypes import CUDA, of
 from falcon._gpu import device, driver, workspaces
 from falcon._gpu.arrays import library_of
 from falcon._gpu.rates import seconds_per_call
 from falcon._gpu.steps import run
-from falcon.bench import gpu
 from falcon.bench.run import INCOMPLETE
-from falcon.bench.workloads import Case, Shape
+from falcon.bench.workloads import Case, Shape, operands
 from falcon.codegen.cuda_plan import products
 from falcon.decision.rates import rates
 
 SIZES = ("4096x4096x4096", "8192x8192x8192")
 # The scheme whose stages are measured if "auto" chooses the classical product.
 LEAST_SCHEME = "strassen"
+# The first half of uneven A's rows, and of B's columns, is so many times as large as the other one.
+FACTOR = 4
 # What a stage is compared with: key of "bounds", unit, name of the unit.
 MOVES = ("copy", 1e9, "GB/s")
 MULTIPLIES = ("cuBLAS", 1e12, "TFLOP/s")
@@ -131,20 +133,22 @@ def table(x):
 
 
 def stages(case, options, uneven=False):
-    """Measure a case on random operands, in torch's current stream if there is torch."""
+    """Measure a case on random operands; of uneven ones, half of the lines are larger."""
     get_backend(DEVICE)
-    with gpu._stream():
-        x, row = case.shape, gpu._known(case.dtype)
-        a, b = gpu._random(x.M, x.K, row, 0), gpu._random(x.K, x.N, row, 1)
-        if uneven:
-            gpu._uneven([(a, b)])
-        return measure(case, a, b, device.empty((x.M, x.N), row.numpy), options)
+    x, kind = case.shape, of(case.dtype).numpy
+    a, b = operands(x, kind, case.seed)
+    if uneven:
+        a[: x.M // 2] *= FACTOR
+        b[:, : x.N // 2] *= FACTOR
+    out = device.empty((x.M, x.N), kind)
+    return measure(case, device.upload(a), device.upload(b), out, options)
 
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("shapes", nargs="*", help="M,N,K or MxNxK (default: 4096 and 8192)")
-    parser.add_argument("--dtype", nargs="+", default=["bfloat16", "float32"])
+    parser.add_argument("--dtype", nargs="+", default=["bfloat16", "float32"],
+                        choices=[x.name for x in CUDA])  # fmt: skip
     parser.add_argument("--scheme", default="auto")
     parser.add_argument("--uneven", action="store_true", help="halves of operands differ in scale")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE")

@@ -18,11 +18,11 @@ from functools import partial
 from importlib.metadata import version
 
 import numpy as np
-from common import PAUSE, same_threads, seconds, show
+from common import same_threads, seconds, show
 
 import falcon
 from falcon._core.options import thread_count
-from falcon._core.timing import Side, interleave
+from falcon._core.timing import REST_SECONDS, Side, interleave
 from falcon.bench.tables import INTERVAL
 
 MODULI = 1009, 2**20 + 7, 2**26 - 5, 2**31 - 1
@@ -95,7 +95,7 @@ def galois(moduli, size, rounds):
             sides = {"falcon": ours, "galois": partial(np.matmul, a, b)}
             rows.append((p, a.dtype, *compared(sides, rounds)))
             continue
-        mine = seconds(ours, rest=PAUSE, count=rounds)
+        mine = seconds(ours, rest=REST_SECONDS, count=rounds)
         theirs = size / ROWS * seconds(partial(np.matmul, part, b), count=rounds)
         told = f"{theirs / mine:.0f} ({ROWS} rows of it)"
         rows.append((p, a.dtype, f"{1e3 * mine:.1f}", f"{1e3 * theirs:.0f}", told))
@@ -117,7 +117,7 @@ def small(moduli, size, rounds):
             (partial(np.matmul, left, right), 100 if p < 2**27 else 2),
         )
         calls[-1][0]()  # compiles
-        sides = [Side(str(i), lambda _, call=call, n=n: seconds(call, count=n), PAUSE)
+        sides = [Side(str(i), lambda _, call=call, n=n: seconds(call, count=n))
                  for i, (call, n) in enumerate(calls)]  # fmt: skip
         records = interleave(sides, rounds, most=rounds, calls=1)
         each = [1e6 * np.array(x.seconds) for x in records]

@@ -4,10 +4,11 @@ For every problem of a fixed list (squares, layers of language models, few rows,
 float32, float64, bfloat16, int8; one thread and two) the classical algorithm of every backend and
 15 LCMAs are timed in turn, in a random order, on random data. The file holds the seconds of
 every round, and of each method what a cost model may know: format, rank, additions, chunks.
-`regret.py` judges models and rates by these files alone, on any machine.
 
 Run it on a quiet machine. The file is written after every problem: the same command goes on where
-it was stopped. ``--seconds`` ends it after that time.
+it was stopped. ``--seconds`` ends it after that time. ``--keep SHORT`` then writes what `regret.py`
+reads, by which it judges models and rates on any machine (``studies/records``): of each method two
+medians in milliseconds, of every other round and of those between, whose difference is the spread.
 """
 
 from __future__ import annotations
@@ -173,18 +174,41 @@ def machine():
 
 
 def write(path, content):
-    """Replace the file as a whole; a line per problem."""
-    part, rows = path.with_suffix(".part"), ",\n".join(map(json.dumps, content["problems"]))
-    head = json.dumps(content["machine"])
-    part.write_text(f'{{"machine": {head},\n"problems": [\n{rows}\n]}}\n', encoding="utf-8")
+    """Replace the file as a whole; a line per problem, and scheme."""
+    parts = [f'"machine": {json.dumps(content["machine"])}']
+    for key in sorted(content.keys() - {"machine"}, reverse=True):
+        rows = (json.dumps(x, separators=(",", ":")) for x in content[key])
+        parts.append(f'"{key}": [\n' + ",\n".join(rows) + "\n]")
+    part = path.with_suffix(".part")
+    part.write_text("{" + ",\n".join(parts) + "}\n", encoding="utf-8")
     part.replace(path)
+
+
+def short(content):
+    """Return what `regret.py` reads: schemes once, and per method its number and two medians."""
+    schemes, made = {}, []
+    for x in content["problems"]:
+        rows = {"numpy": [], "cpu": []}
+        for y in x["methods"]:
+            about = (y["scheme"], *y["counts"], y["growth"], y["levels"])
+            halves = (float(f"{1e3 * median(y['seconds'][i::2]):.4g}") for i in (0, 1))
+            row = [schemes.setdefault(about, len(schemes)), *halves]
+            usual = {"chunks": x["shape"], "again": [1, 1, 1], "roomy": False, "few_rows": False}
+            other = {key: y[key] for key, value in usual.items() if y[key] != value}
+            rows[y["backend"]].append([*row, other] if other else row)
+        made.append({**{key: x[key] for key in ("dtype", "threads", "shape")}, **rows})
+    return {"machine": content["machine"], "schemes": [*schemes], "problems": made}
 
 
 def main():
     found = argparse.ArgumentParser(description=__doc__)
     found.add_argument("file", type=Path)
     found.add_argument("--seconds", type=float, default=float("inf"))
+    found.add_argument("--keep", type=Path, metavar="SHORT", help="measure nothing: write SHORT")
     options = found.parse_args()
+    if options.keep:
+        write(options.keep, short(json.loads(options.file.read_text(encoding="utf-8"))))
+        return
     end = time.monotonic() + options.seconds
     content = {"machine": machine(), "problems": []}
     if options.file.exists():

@@ -10,7 +10,7 @@ that any model and any rates are judged on all machines, in seconds, anywhere::
 
 "Without its rows" is what most users have: rates of another kind of machine. The fastest of many
 noisy times is too low, so that the fastest method is found in one half of the rounds, and compared
-in the other half; regret may then be negative.
+in the other half; regret may then be negative. The records hold the medians of these halves.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from itertools import permutations
 from pathlib import Path
-from statistics import mean, median
+from statistics import mean
 from types import SimpleNamespace
 
 import ml_dtypes  # noqa: F401 - registers bfloat16
@@ -42,37 +42,31 @@ TITLES = ("", "problems", "float32", "float64", "others", "all", "worst", "of", 
 
 @dataclass(frozen=True)
 class Case:
-    """One recorded problem: its methods, and the seconds of each in every round."""
+    """One recorded problem: its methods, and of each the median seconds of two halves."""
 
     cpu: str
     kernels: str
     problem: Problem
     options: tuple[Method, ...]
-    rounds: tuple[tuple[float, ...], ...]
+    halves: tuple[tuple[float, float], ...]
 
     @property
     def times(self):
-        return [median(x) for x in self.rounds]
+        return [mean(x) for x in self.halves]
 
     def regret(self, chosen):
         """Return how much longer a method takes than the fastest of one half, in the other."""
         found = []
-        for half in (0, 1):
-            learn = [median(x[half::2]) for x in self.rounds]
-            judge = [median(x[1 - half :: 2]) for x in self.rounds]
+        for learn, judge in permutations(zip(*self.halves, strict=True)):
             found.append(judge[chosen] / judge[learn.index(min(learn))] - 1)
         return mean(found)
 
     def over_numpy(self, chosen):
         """Return how many times as fast as NumPy a method is; None: NumPy was not timed."""
-        times = [
-            y
-            for x, y in zip(self.options, self.rounds, strict=True)
-            if x.backend == "numpy" and x.is_classical
-        ]
-        if not times:
-            return None
-        return median(x / y for x, y in zip(times[0], self.rounds[chosen], strict=True))
+        for x, time in zip(self.options, self.times, strict=True):
+            if x.backend == "numpy" and x.is_classical:
+                return time / self.times[chosen]
+        return None
 
 
 def load(path):
@@ -80,32 +74,35 @@ def load(path):
     content = json.loads(path.read_text(encoding="utf-8"))
     machine = content["machine"]
     cpu = machine["cpu"].rpartition("(")[2].rstrip(")")
-    return [_case(cpu, machine["kernels"]["cpu"], x) for x in content["problems"]]
+    schemes = [_scheme(*x) for x in content["schemes"]]
+    return [_case(cpu, machine["kernels"]["cpu"], schemes, x) for x in content["problems"]]
 
 
-def _case(cpu, kernels, x):
+def _case(cpu, kernels, schemes, x):
     problem = Problem(*x["shape"], of(np.dtype(x["dtype"])), threads=x["threads"])
-    methods = x["methods"]
-    options, rounds = map(_option, methods), (tuple(y["seconds"]) for y in methods)
-    return Case(cpu, kernels, problem, tuple(options), tuple(rounds))
+    options, halves = [], []
+    for backend in ("numpy", "cpu"):
+        for scheme, first, second, *other in x[backend]:
+            about = other[0] if other else {}
+            options.append(_option(backend, schemes[scheme], tuple(x["shape"]), about))
+            halves.append((first / 1e3, second / 1e3))
+    return Case(cpu, kernels, problem, tuple(options), tuple(halves))
 
 
-def _option(x):
-    """Return a method as the model sees it; its scheme is a stand-in with the same counts."""
-    scheme = None
-    if x["counts"][3] > 1:
-        scheme = _scheme(x["scheme"], *x["counts"], x["growth"], x["levels"])
+def _option(backend, scheme, shape, about):
+    """Return a method as the model sees it; `about`: what is not as usual."""
+    chunks, again = (tuple(about.get(x, y)) for x, y in (("chunks", shape), ("again", (1, 1, 1))))
     how = {
-        "b_in_place": x["few_rows"],
-        "large_workspace": x["roomy"],
-        "rounded_growth": x["growth"],
+        "b_in_place": about.get("few_rows", False),
+        "large_workspace": about.get("roomy", False),
+        "rounded_growth": scheme.rms_growth,
     }
-    chunks, again = tuple(x["chunks"]), tuple(x["again"])
-    return Method(x["backend"], scheme, chunks, x["workspace"], x["fused"], again, **how)
+    held = scheme if scheme.rank > 1 else None
+    return Method(backend, held, chunks, 0, backend == "cpu", again, **how)
 
 
-@cache
 def _scheme(name, m, k, n, rank, u, v, w, growth, levels):
+    """Return a stand-in with the same counts."""
     sums = tuple(SimpleNamespace(additions=x) for x in (u, v, w))
     about = {"name": name, "m": m, "k": k, "n": n, "rank": rank, "format": (m, k, n)}
     return _Scheme(**about, shared_sums=sums, rms_growth=growth, levels=levels)
@@ -164,9 +161,9 @@ def fitted(cases):
     for key in sorted({group(x) for x in cases}):
         some = [x for x in cases if group(x) == key]
         rows = [
-            ((x.problem, method), median(rounds))
+            ((x.problem, method), time)
             for x in some
-            for method, rounds in zip(x.options, x.rounds, strict=True)
+            for method, time in zip(x.options, x.times, strict=True)
             if method.backend == "cpu" and x.problem.flops > 1e9
         ]
         calls, times = zip(*rows, strict=True)

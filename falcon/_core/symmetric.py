@@ -43,9 +43,12 @@ def is_adjoint(a: np.ndarray, b: np.ndarray) -> bool:
 def copy_triangle(source: np.ndarray, out: np.ndarray, triangle: str) -> None:
     """Copy one triangle of square matrices, "lower" or "upper", their diagonals included.
 
-    The arrays may overlap, as in `numpy.copyto`: the source is then copied first, unless it is the
-    same memory, or its transpose.
+    Any other word: all of it. The arrays may overlap, as in `numpy.copyto`: the source is then
+    copied first, unless it is the same memory, or its transpose.
     """
+    if triangle not in ("lower", "upper"):
+        np.copyto(out, source, casting="same_kind")
+        return
     lower = triangle == "lower"
     if np.may_share_memory(source, out) and not (
         same_memory(source, out) or same_memory(source.swapaxes(-1, -2), out)

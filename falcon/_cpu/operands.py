@@ -44,10 +44,7 @@ def load(c: np.ndarray | None, target: np.ndarray, problem: Problem) -> None:
 def store(source: np.ndarray, out: np.ndarray, problem: Problem) -> None:
     """Copy C, or the triangle of it that is wanted."""
     with np.errstate(all="ignore"):
-        if problem.symmetric in ("lower", "upper"):
-            copy_triangle(source, out, problem.symmetric)
-        else:
-            np.copyto(out, source, casting="same_kind")
+        copy_triangle(source, out, problem.symmetric)
 
 
 def triangle(problem: Problem) -> str | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 from falcon.codegen import combine_a, combine_b, updates
-from falcon.schemes import ComplexProduct, ComplexScheme, Scheme
+from falcon.schemes import ComplexScheme, Scheme
 
 from . import _core
 
@@ -24,6 +25,6 @@ def engine_scheme(scheme: Scheme | ComplexScheme | None) -> _core.Scheme | None:
 
 
 @lru_cache(maxsize=1024)
-def complex_scheme(product: ComplexProduct, scheme: Scheme | None) -> ComplexScheme:
-    """Return the scheme for complex matrices: always the same object for the same arguments."""
+def complex_scheme(product: Any, scheme: Scheme | None) -> ComplexScheme:
+    """Return the scheme for complex matrices; `product`: M3 or M4. Equal arguments, one object."""
     return ComplexScheme(product, scheme)

@@ -7,13 +7,11 @@
     plan.py      plan                           contract.py  dot, tensordot, einsum, multi_dot
     verify.py    verify                         info.py      show_config
     tune.py      machine, tune, compare
-    warm.py      warm_up
     adapters/    array libraries: the one door for arrays of a call
     accelerate/  NumPy's own products on falcon
     check/       the self-test
     subscripts.py  labels of axes of einsum, the order of its pairs, axes of tensordot
     pairs.py     a pair of arrays with labelled axes, as one product
-    roofline.py  a plan's picture
     validate.py  checks of arguments
     arithmetic.py  types of a product and its operands: `dtype=`
     modular.py   products modulo p: their types, how they are multiplied, their passes

@@ -102,7 +102,7 @@ def _by_numpy(x: Product, plan: Plan | None) -> Plan | str:
             if plan.backend.execute_batch(plan, a, b, out):
                 seconds = perf_counter() - start
                 for told in observe.observers:
-                    told(plan, seconds, count, (a, b, None, out, 1, 0))
+                    told(plan, seconds, count)
                 return plan
             if options.backend != "auto":
                 return ""

@@ -125,7 +125,7 @@ def _run(x: Product) -> Plan:
     plan.execute(*operands, alpha=x.alpha, beta=x.beta)
     seconds = perf_counter() - start
     for told in observe.observers:
-        told(plan, seconds, 1, (*operands, x.alpha, x.beta))
+        told(plan, seconds, 1)
     return plan
 
 

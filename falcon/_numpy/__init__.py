@@ -5,7 +5,6 @@
     backend.py   NumpyBackend: what it can multiply, and how it executes a plan
     lcma.py      the stages of a scheme: combine, np.matmul, combine
     classical.py the classical algorithm: copies, blocks of operands, beta * c
-    splits.py    float32 by bfloat16 splits
     residues.py  residues of integers, and sums reduced, modulo p
     original.py  np.matmul itself, whatever has replaced it
     threads.py   limit the threads of NumPy's BLAS during a call

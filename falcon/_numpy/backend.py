@@ -7,22 +7,21 @@ in turn.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from falcon._core import threads
-from falcon._core.arithmetic import INT64_BY_FLOAT64
 from falcon._core.cpus import kept_bytes
-from falcon._core.dtypes import BY_ARITHMETIC, DType
+from falcon._core.dtypes import DType
 from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Method, Plan
 from falcon._core.policy import Policy, host_policy
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
-from falcon._core.scaling import Scaling, choose_scaling
+from falcon._core.scaling import Scaling
+from falcon._core.timing import REST_SECONDS
 from falcon.schemes import Scheme
 
 from .classical import classical, classical_workspace, copied_bytes, finish_bytes, store
@@ -30,7 +29,6 @@ from .lcma import Stages, multiply
 from .norms import measure_norms
 from .original import quiet_matmul
 from .rates import blas_name, held, measure
-from .splits import by_splits, splits_bytes
 from .threads import exceeds, limited, numpy_blas
 
 # Time of np.matmul(x.T, x), which calls syrk and copies its triangle, over that of a general
@@ -47,31 +45,27 @@ class NumpyBackend:
 
     @property
     def rest(self) -> float:
-        """Threads of OpenBLAS spin for 0.1 s, unless they are falcon's."""
-        return 0.0 if threads.are_shared else 0.12
+        """Threads of OpenBLAS spin after a call, unless they are falcon's."""
+        return 0.0 if threads.are_shared else REST_SECONDS
 
     def why_unavailable(self) -> str | None:
         """NumPy is a dependency: always available."""
         return None
 
     def why_not(self, problem: Problem, operand: DType | None = None) -> str | None:
-        """NumPy multiplies everything, in the type of the operands; float32 by splits too."""
+        """NumPy multiplies everything, in the type of the operands."""
         if problem.is_wide:
             return f"NumPy multiplies {problem.operand} to {problem.operand}, not {problem.result}"
-        if operand is not None and operand.arithmetic is INT64_BY_FLOAT64:
-            return "NumPy multiplies integers in loops"
-        return None
+        return None if operand is None else f"NumPy has no kernels for {operand}"
 
     def why_classical_only(
         self, problem: Problem, scheme: Scheme | None = None, operand: DType | None = None
     ) -> str | None:
         """LCMAs run only if sums of elements are as precise as sums of products."""
-        if operand is not None:
-            return "NumPy multiplies the parts of float32 classically"
-        row = problem.operand
-        if row is not problem.accumulator:
+        row, reason = problem.operand, self.why_not(problem, operand)
+        if reason is None and row is not problem.accumulator:
             return f"sums of {row} would be rounded to {row} before they are multiplied"
-        return None
+        return reason
 
     def policy(self, problem: Problem) -> Policy:
         """Return that of all backends for host memory; integers have no fast kernels here."""
@@ -92,13 +86,7 @@ class NumpyBackend:
         for scheme in schemes:
             if scheme is None:
                 whole = (problem.M, problem.N, problem.K)
-                workspace = classical_workspace(problem, limit)
-                method = Method(self.name, None, whole, workspace, operand=operand)
-                if method.arithmetic is not None:
-                    workspace += splits_bytes(problem, method.splits)
-                    growth = method.arithmetic.growth
-                    method = replace(method, workspace=workspace, rounded_growth=growth)
-                options.append(method)
+                options.append(Method(self.name, None, whole, classical_workspace(problem, limit)))
                 continue
             room = kept_bytes() if limit is None else limit - finish
             stages = Stages.within(problem, scheme, room)
@@ -129,13 +117,8 @@ class NumpyBackend:
         with limited(problem.threads), np.errstate(all="ignore"):
             has_stages = plan.scheme is not None and 0 not in (*shape, problem.K)
             if not (has_stages and multiply(plan, a, b, product, alpha)):
-                how = plan.method.arithmetic
-                # None: parts of such small numbers would hold too few of their bits.
-                if how and choose_scaling(plan, a, b, measure_norms, b"", 0) is not None:
-                    by_splits(how, a, right, product)
-                else:
-                    fits = finish_bytes(problem) + copied_bytes(problem) <= plan.workspace
-                    classical(problem, a, right, product, copy=fits)
+                fits = finish_bytes(problem) + copied_bytes(problem) <= plan.workspace
+                classical(problem, a, right, product, copy=fits)
                 if isinstance(b, PackedOperand):
                     Scaling(columns=b.column_powers).undo(product)
                 if alpha != 1:
@@ -155,7 +138,7 @@ class NumpyBackend:
         direct = direct and (problem.b_direct or (alike and not problem.b_strided))
         direct = direct and (not problem.buffered or (alike and not problem.out_direct))
         direct = direct and finish_bytes(problem) + copied_bytes(problem) <= plan.workspace
-        direct = direct and plan.scheme is None and plan.method.arithmetic is None
+        direct = direct and plan.scheme is None
         return quiet_matmul if direct and not exceeds(problem.threads) else None
 
     def execute_batch(
@@ -176,9 +159,8 @@ class NumpyBackend:
 
     def packed_method(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Method:
         """Return the method of the packed scheme."""
-        how = (packed.scheme,), BY_ARITHMETIC.get(packed.arithmetic)
-        options = self.candidates(problem, how[0], limit, how[1])
-        return (options or self.candidates(problem, how[0], None, how[1]))[0]
+        options = self.candidates(problem, (packed.scheme,), limit)
+        return (options or self.candidates(problem, (packed.scheme,), None))[0]
 
     def predicted(self, problem: Problem, method: Method, rates: Rates) -> Candidate:
         """Return the method with its seconds predicted by `falcon._core.model`."""

@@ -74,10 +74,7 @@ def store(
     if beta != 0 and c is not None:
         _add(product, c, beta)
     # Only now may `out` be written: c may be out, or overlap it.
-    if symmetric in ("lower", "upper"):
-        copy_triangle(product, out, symmetric)
-    else:
-        np.copyto(out, product, casting="same_kind")
+    copy_triangle(product, out, symmetric)
 
 
 def _add(product: np.ndarray, c: np.ndarray, beta: Any) -> None:

@@ -8,9 +8,8 @@ All are measured, kept and shown in one way; an option of `bench` chooses only w
        |          kernels, threads, falcon's plan, the error of its product
        |             in_process.py  falcon and NumPy, in this process
        |             suite.py     every library in a process of its own
-       |             gpu.py       cuBLAS and torch on a GPU
-       |             prefill.py   torch's decoder layers, with random weights (decoder.py)
-       |             on_dask.py   dask.array.matmul on a cluster of this machine
+       |             gpu.py       cuBLAS on a GPU
+       |             and some of studies/: torch's decoder layers, Dask's products
     run.py        Run: the sides of a case in interleaved rounds (falcon._core.timing.interleave)
        |          within --time-budget; stops, resumes, leaves out sides that fail
     records.py    the record file, one JSON document with the schema data/results.schema.json

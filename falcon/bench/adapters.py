@@ -22,6 +22,7 @@ from falcon._backends import BACKENDS
 from falcon._core import dtypes
 from falcon._core.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT8, DType, of
 from falcon._core.options import thread_count
+from falcon._front.adapters.host import tensor_of
 from falcon._numpy.rates import blas_name
 from falcon._numpy.threads import numpy_blas
 
@@ -142,16 +143,9 @@ def with_falcon(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
 def _tensors(*arrays: np.ndarray) -> list[Any]:
     import warnings
 
-    import torch
-
     with warnings.catch_warnings():  # read-only arrays, which nothing here writes to
         warnings.simplefilter("ignore")
-        return [
-            torch.from_numpy(x)
-            if of(x.dtype).module == "numpy"
-            else torch.from_numpy(x.view(np.int16)).view(getattr(torch, of(x.dtype).name))
-            for x in arrays
-        ]
+        return [tensor_of(x) for x in arrays]
 
 
 # --- what they tell of themselves ----------------------------------------------------------------

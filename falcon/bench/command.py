@@ -6,11 +6,9 @@ import argparse
 import dataclasses
 import json
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from falcon._core.checks import parse_bytes
 from falcon._core.options import thread_count
 from falcon._core.progress import Progress
 from falcon._core.text import format_table
@@ -19,35 +17,6 @@ from falcon._core.timing import LEAST_PAIRS
 from .compare import Comparison
 from .workloads import WORKLOADS
 
-
-class _Kind(NamedTuple):
-    """A flag that chooses what is compared."""
-
-    flag: str
-    help: str
-    module: str  # of falcon.bench
-    comparison: str  # the class in it
-    extra: str = ""  # what to install with falcon-gemm
-
-    def comparison_class(self) -> Callable[..., Comparison]:
-        """Return the class; raises ValueError if a package is missing."""
-        try:
-            return getattr(import_module(f"{__package__}.{self.module}"), self.comparison)
-        except ImportError as error:
-            how = f"pip install -e '.[{self.extra}]' in a clone"
-            raise ValueError(f"{self.flag} needs {how} ({error})") from None
-
-
-_USUAL = _Kind("", "falcon and NumPy", "in_process", "BesideNumpy")
-_KINDS = (
-    _Kind("--peers", "falcon and every library", "suite", "BesidePeers"),
-    _Kind("--quick", "the same in under 3 minutes", "suite", "BesidePeers"),
-    _Kind("--gpu", "falcon, cuBLAS and torch on a GPU", "gpu", "OnGpu", "gpu"),
-    _Kind("--prefill", "decoder layers of --model with random weights: torch's linear layers and "
-          "falcon.torch's", "prefill", "Prefill", "torch"),
-    _Kind("--dask", "falcon.dask and dask.array.matmul, on processes of this machine", "on_dask",
-          "OnDask", "dask"),
-)  # fmt: skip
 MODEL_HELP = "layers of a language model, such as Qwen2.5-7B (repeatable)"
 
 
@@ -66,11 +35,17 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
                       "(default 4; with --peers half of the memory)")  # fmt: skip
     how = parser.add_argument_group("which measurement (default: falcon and NumPy)")
     flags = how.add_mutually_exclusive_group()
-    for kind in _KINDS:
-        flags.add_argument(kind.flag, action="store_true", help=kind.help)
+    flags.add_argument("--peers", action="store_true", help="falcon and every library")
+    flags.add_argument("--quick", action="store_true", help="the same in under 3 minutes")
+    flags.add_argument("--device", choices=("cuda",), help="falcon and cuBLAS on a GPU")
     flags.add_argument("--list-peers", action="store_true",
                        help="list the libraries, with versions and kernels")  # fmt: skip
     flags.add_argument("--peak", action="store_true", help="the rate of each micro-kernel alone")
+    add_measurement(parser)
+
+
+def add_measurement(parser: argparse.ArgumentParser) -> None:
+    """Declare how a comparison is measured, kept and shown: options of `run`, for studies too."""
     parser.add_argument("--rounds", type=int, default=LEAST_PAIRS, help="least number of "
                         f"interleaved rounds (default {LEAST_PAIRS}); more follow, up to four "
                         "times as many, until every ratio is known to 2 %%")  # fmt: skip
@@ -86,14 +61,6 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("-v", "--details", action="store_true", help="print every side of falcon "
                         "and NumPy, as other measurements do: times, errors, memory")  # fmt: skip
-    layers = parser.add_argument_group("--prefill")
-    layers.add_argument("--layers", type=int, default=1, help="decoder layers (default 1)")
-    cluster = parser.add_argument_group("with --dask")
-    cluster.add_argument("--memory", type=parse_bytes, metavar="BYTES", help="limit of each "
-                         "worker; operands and result are then Zarr files in TMPDIR")  # fmt: skip
-    cluster.add_argument("--workers", type=int, default=2, help="processes (default 2)")
-    cluster.add_argument("--chunk", type=int, help="lines of a chunk (default 4096, or a "
-                         "sixteenth of --memory)")  # fmt: skip
 
 
 def add_report(parser: argparse.ArgumentParser) -> None:
@@ -105,9 +72,9 @@ def add_report(parser: argparse.ArgumentParser) -> None:
 
 def bench(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
     """Run `bench` as asked for."""
-    chosen = next((x for x in _KINDS if getattr(options, x.flag.removeprefix("--"))), _USUAL)
-    usual = "512,2048" if chosen is _USUAL else "2048"
-    options.tokens = _tokens(usual if options.tokens is None else options.tokens)
+    other = options.peers or options.quick or options.device
+    usual = "2048" if other else "512,2048"
+    options.tokens = counts(usual if options.tokens is None else options.tokens)
     if options.rounds < 1:
         raise ValueError("--rounds must be at least 1")
     if options.time_budget is not None and not options.time_budget > 0:
@@ -121,19 +88,33 @@ def bench(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
             peers = suite.list_peers(options)
         print(json.dumps(peers, indent=1) if options.json else tables.format_peers(peers))
         return 0
-    if options.modulus is not None and chosen is not _USUAL:
-        raise ValueError(f"--modulus does not go with {chosen.flag}")
+    if options.modulus is not None and other:
+        raise ValueError("--modulus does not go with --peers, --quick and --device")
     from .run import run
 
-    return run(chosen.comparison_class()(options, falcon_options), options)
+    return run(_comparison(options)(options, falcon_options), options)
 
 
-def _tokens(text: str) -> list[int]:
+def _comparison(options: argparse.Namespace) -> Callable[..., Comparison]:
+    if options.device:
+        from .gpu import OnGpu
+
+        return OnGpu
+    if options.peers or options.quick:
+        from .suite import BesidePeers
+
+        return BesidePeers
+    from .in_process import BesideNumpy
+
+    return BesideNumpy
+
+
+def counts(text: str) -> list[int]:
     """Return numbers of tokens, separated by commas."""
-    counts = [int(x) if x.strip().isdecimal() else 0 for x in text.split(",")]
-    if min(counts) < 1:
+    found = [int(x) if x.strip().isdecimal() else 0 for x in text.split(",")]
+    if min(found) < 1:
         raise ValueError(f"--tokens {text!r}: expected positive integers")
-    return counts
+    return found
 
 
 def report(options: argparse.Namespace) -> int:

@@ -125,15 +125,6 @@ def command(options: argparse.Namespace) -> int:
         return 0
     if options.verify:
         return verify_files(options.verify)
-    if options.bundle:
-        name, folder = options.bundle
-        scheme, *others = _held(name)
-        if others:
-            raise ValueError(f"{name} holds {len(others) + 1} schemes; expected one")
-        with Progress(f"writing {folder}"):
-            written = schemes.bundle(scheme, folder)
-        print(*written, sep="\n")
-        return 0
     if options.size < 1:
         raise ValueError("--size must be at least 1")
     if options.compare:

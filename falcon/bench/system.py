@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import re
 import subprocess
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import falcon
+from falcon._core.cpus import memory_bytes
 from falcon._core.options import thread_count
 from falcon._cpu.backend import cache_bytes
 from falcon._numpy.rates import blas_name, held
@@ -21,16 +21,13 @@ from falcon.decision.machine import cpu_model
 
 def describe_machine() -> dict[str, Any]:
     """Return processor, caches, memory, system and versions for the record file."""
-    memory = None
-    with suppress(AttributeError, ValueError, OSError):
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "cpu": cpu_model(),
         "cpus": thread_count(),
         "caches": cache_bytes(),
         "numpy_blas": blas_name(),
         "numpy_held": held(),
-        "memory": memory,
+        "memory": memory_bytes() or None,
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": platform.python_version(),
         "numpy": np.__version__,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import accumulate
 from typing import Any
 
 import dask
+import dask.array as da
 import numpy as np
 
-from falcon._front.freivalds import TRIALS, Freivalds, Scaled, Verification, times
+from falcon._front.freivalds import TRIALS, Freivalds, Verification, real_parts
 from falcon._front.verify import run_test
 
 from .grid import check_known, matrices
@@ -63,65 +62,48 @@ def verify(
 
 class _Chunked(Freivalds):
     def scaled(self, x: Any, *about: Any) -> Any:
-        return _ScaledChunks(x, *about)
+        return _Scaled(x, *about)
 
     def times(self, x: Any, vectors: np.ndarray) -> np.ndarray:
-        return np.concatenate([sum(row) for row in _by_chunk(x, times, vectors)])
+        return (x.astype(vectors.dtype) @ vectors).compute()
 
 
-class _ScaledChunks:
-    """`Scaled`, of a Dask array."""
+class _Scaled:
+    """`falcon._front.freivalds.Scaled`, of a Dask array."""
 
     def __init__(
         self, x: Any, kind: np.dtype, kept: np.ndarray | None = None, exponent: int | None = None
     ) -> None:
-        self._x, self._kind, self.shape = x, kind, x.shape
-        found = _by_chunk(x, _rows_columns_exponent, kept, kind=kind)
-        self.rows = np.concatenate([np.all([v[0] for v in row], axis=0) for row in found])
-        columns = zip(*found, strict=True)
-        self.columns = np.concatenate([np.all([v[1] for v in some], axis=0) for some in columns])
-        largest = max((v[2] for row in found for v in row), default=0)
-        self.exponent = largest if exponent is None else exponent
+        x, self.shape = x.astype(kind), x.shape
+        finite = da.isfinite(x)
+        tested = finite if kept is None else finite | ~kept
+        largest = x.map_blocks(_largest, chunks=tuple((1,) * len(y) for y in x.chunks))
+        self.rows, self.columns, found = dask.compute(tested.all(1), finite.all(0), largest)
+        if exponent is None:
+            exponent = int(np.frexp(found.real.max(initial=0))[1])
+        self.exponent, self._x = exponent, x.map_blocks(_divided, exponent)
 
     def times(
         self, vectors: np.ndarray, weights: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        found = []
-        for row in self._each("times", vectors, weights):
-            products, norms, fourths = (np.array(some) for some in zip(*row, strict=True))
-            found.append((products.sum(0), np.linalg.norm(norms, axis=0), fourths.sum(0)))
-        product, norms, fourths = (np.concatenate(some) for some in zip(*found, strict=True))
-        return product, norms, fourths
+        weighted = self._squares() * weights
+        made = self._x @ vectors, da.sqrt(weighted.sum(1)), da.square(weighted).sum(1)
+        return dask.compute(*made)
 
     def column_norms(self) -> np.ndarray:
-        columns = zip(*self._each("column_norms"), strict=True)
-        return np.concatenate([np.linalg.norm(some, axis=0) for some in columns])
+        return np.sqrt(self._squares().sum(0).compute())
 
-    def _each(self, name: str, *of_columns: np.ndarray) -> list[list[Any]]:
-        how = {"kind": self._kind, "exponent": self.exponent}
-        return _by_chunk(self._x, _call_scaled, *of_columns, name=name, **how)
+    def _squares(self) -> Any:
+        return da.square(abs(self._x)).astype(np.float64)
 
 
-def _by_chunk(x: Any, function: Callable, *of_columns: Any, **how: Any) -> list[list[Any]]:
-    """Return what a function returns for each chunk and the parts of vectors along its columns."""
-    ends = list(accumulate(x.chunks[1]))
-    parts = [slice(end - size, end) for end, size in zip(ends, x.chunks[1], strict=True)]
-    one = dask.delayed(function, pure=False)
-    made = [
-        [one(block, *(None if v is None else v[at] for v in of_columns), **how)
-         for block, at in zip(row, parts, strict=True)]
-        for row in x.to_delayed()
-    ]  # fmt: skip
-    return list(dask.compute(*made))
+def _largest(x: np.ndarray) -> np.ndarray:
+    real = abs(real_parts(x))
+    return real.max(initial=0, where=np.isfinite(real)).astype(x.dtype).reshape(1, 1)
 
 
-def _rows_columns_exponent(
-    x: Any, kept: np.ndarray | None, kind: np.dtype
-) -> tuple[np.ndarray, np.ndarray, int]:
-    scaled = Scaled(x, kind, kept)
-    return scaled.rows, scaled.columns, scaled.exponent
-
-
-def _call_scaled(x: Any, *of_columns: np.ndarray, kind: np.dtype, exponent: int, name: str) -> Any:
-    scaled = Scaled(x, kind, np.ones(x.shape[1], bool), exponent)
-    return getattr(scaled, name)(*of_columns)
+def _divided(x: np.ndarray, exponent: int) -> np.ndarray:
+    """Divide finite numbers by 2 to the exponent; the others become 0."""
+    made = np.where(np.isfinite(x), x, x.dtype.type(0))
+    np.ldexp(real_parts(made), -exponent, out=real_parts(made))
+    return made

@@ -50,6 +50,10 @@ def ways(problem: Problem, options: Options, backends: Sequence[Backend]) -> lis
     Raises ValueError: the arithmetic exceeds max_growth.
     """
     operand = named_row(problem, options)
+    if operand is not None and options.arithmetic == settings().arithmetic:
+        allowed = [x for x in backends if options.backend in ("auto", x.name)]
+        if all(x.why_not(problem, operand) for x in allowed):  # a setting is for what it fits
+            operand = None
     found = [Way(x, operand) for x in _able(problem, options, backends, operand)]
     if options.arithmetic == options.scheme == "auto":
         found += _others(problem, options, backends)
@@ -97,7 +101,11 @@ def _able(
         if reason is not None:
             raise TypeError(f"backend {backend.name!r} cannot multiply {problem}: {reason}")
         return [backend]
-    found = [x for x in backends if x.why_not(problem, operand) is None]
+    reasons = {x: x.why_not(problem, operand) for x in backends}
+    found = [x for x, reason in reasons.items() if reason is None]
+    if operand is not None and not found:
+        why = "; ".join(f"backend {x.name}: {reason}" for x, reason in reasons.items())
+        raise TypeError(f"arithmetic {options.arithmetic!r} runs on no backend here: {why}")
     if operand is None and problem.operand.has_blas and problem.device is None:
         # Without BLAS, NumPy's products are loops, a hundred times slower.
         found.sort(key=lambda x: (not x.beats_blas(problem), not x.is_library))

@@ -10,7 +10,6 @@
     loaders.py      files of other researchers
     reading.py      formulas as coefficients   checking.py   what is wrong with U, V, W
     drawing.py      pictures of a scheme       writing.py    falcon's JSON
-    bundle.py       a folder to publish one    certificate.py  its proof, a program of its own
     _checks.py      checks of a Scheme         _coefficients.py  exact arrays of numbers
     facts.py        format, cost and growth of stored schemes, in a table (facts.csv)
     _unpickle.py    object arrays of .npz files, unpickled safely
@@ -19,10 +18,9 @@
     published.py    layouts of other researchers' files
 """
 
-from ._complex import M3, M4, ComplexProduct, ComplexScheme
+from ._complex import M3, M4, ComplexScheme
 from ._scheme import Scheme, SchemeError
 from .algebra import classical, compose, cyclic, direct_sum, permuted, symmetries, transposed
-from .bundle import bundle
 from .catalogue import best, get, names, register
 from .checking import Check, check
 from .loaders import dump, load, load_all
@@ -31,12 +29,10 @@ __all__ = [
     "M3",
     "M4",
     "Check",
-    "ComplexProduct",
     "ComplexScheme",
     "Scheme",
     "SchemeError",
     "best",
-    "bundle",
     "check",
     "classical",
     "compose",

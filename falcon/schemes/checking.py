@@ -14,16 +14,11 @@ import numpy as np
 from . import brent
 from ._checks import SchemeError, as_matrices, of_multiple
 from ._scheme import Scheme
-from .catalogue import get, names
 from .loaders import factors_of, is_name
 from .reading import coefficients
 
 # Coefficients of a repaired factor are fractions with at most this denominator.
 _LARGEST_DENOMINATOR = 64
-_SIGNS = ((1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1))
-
-
-_Near = tuple[Scheme, tuple[str, ...]]  # and where it differs
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,13 +35,10 @@ class Check:
     violations : tuple of Violation
         Those that fail, with ``a``, ``b``, ``c`` (indices from 1), ``got`` and ``expected``.
     nearest : Scheme or None
-        A scheme near by: the same with another U, V or W, or one of the catalogue's of this format
-        and rank whose products differ least; None: no such.
+        The same with another U, V or W, which differs least; None: no such.
     differences : tuple of str
         Where it differs, in products as given: "h3: the coefficient of b22 is 1 in yours, -1 in
         the nearest"; or that all products are multiplied by a number, such as -1.
-    others : tuple of (Scheme, tuple of str)
-        Schemes with another factor that differ in as many places, and where.
     factors : (U, V, W)
         As given, with shapes (R, m, k), (R, k, n), (R, m, n).
 
@@ -65,7 +57,6 @@ class Check:
     nearest: Scheme | None
     differences: tuple[str, ...]
     factors: tuple[np.ndarray, ...]
-    others: tuple[_Near, ...] = ()
 
     def __bool__(self) -> bool:
         return not self.violations
@@ -86,10 +77,7 @@ class Check:
         if len(self.violations) > 8:
             lines.append(f"  ... and {len(self.violations) - 8} more")
         if self.nearest is not None:
-            lines.append(f"nearest scheme: {self.nearest.name}, where")
-            lines += [f"  {x}" for x in self.differences]
-        for other, differences in self.others:
-            lines += [f"or {other.name}, where", *(f"  {x}" for x in differences)]
+            lines.append(f"nearest: {self.nearest.name}, where {'; '.join(self.differences)}")
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -120,8 +108,7 @@ def check(U: Any, V: Any = None, W: Any = None) -> Check:
     Notes
     -----
     Two factors determine the third by linear equations: if these have a solution, the nearest one
-    by least squares is shown. Else the products are compared with those of the catalogue's schemes,
-    up to their order and signs.
+    by least squares is shown.
 
     Examples
     --------
@@ -143,30 +130,16 @@ def check(U: Any, V: Any = None, W: Any = None) -> Check:
     (rank, m, k), n = factors[0].shape, factors[1].shape[2]
     wrong = brent.violations(*factors)
     violations, multiple = tuple(wrong), wrong.multiple if wrong else None
-    near: list[_Near] = []
+    near: list[tuple[Scheme, tuple[str, ...]]] = []
     if multiple is not None:
         scaled = Scheme(factors[0], factors[1] / multiple, factors[2], "the same, scaled")
         near = [(scaled, (of_multiple(multiple),))]
     elif violations:
-        near = _nearest(factors)
-    nearest, differences = near[0] if near else (None, ())
-    size = (m * k * n) ** 2
-    others = tuple(near[1:])
-    return Check((m, k, n), rank, size, violations, nearest, differences, factors, others)
-
-
-def _nearest(factors: Sequence[np.ndarray]) -> list[_Near]:
-    """Return the nearest scheme, and those with another factor that are as near."""
-    solved = [x for i in range(3) if (x := _repaired(factors, i)) is not None]
-    if solved:
+        solved = [x for i in range(3) if (x := _repaired(factors, i)) is not None]
         near = [(x, _differences(factors, x)) for x in solved]
-        least = min(len(x) for _, x in near)
-        return [x for x in near if len(x[1]) == least]
-    m, k, n = factors[0].shape[1], *factors[1].shape[1:]
-    same = (get(x) for x in names())
-    known = [x for x in same if x.format == (m, k, n) and x.rank == len(factors[0])]
-    arranged = ((x, _differences(factors, x)) for x in (_arranged(factors, x) for x in known))
-    return sorted(arranged, key=lambda x: len(x[1]))[:1]
+    nearest, differences = min(near, key=lambda x: len(x[1]), default=(None, ()))
+    size = (m * k * n) ** 2
+    return Check((m, k, n), rank, size, violations, nearest, differences, factors)
 
 
 def _repaired(factors: Sequence[np.ndarray], which: int) -> Scheme | None:
@@ -191,26 +164,6 @@ def _repaired(factors: Sequence[np.ndarray], which: int) -> Scheme | None:
         return Scheme(U, V, W, f"the same with another {'UVW'[which]}")
     except SchemeError:  # its coefficients are no small fractions
         return None
-
-
-def _arranged(factors: Sequence[np.ndarray], scheme: Scheme) -> Scheme:
-    """Return the scheme with products in the order, and of the signs, that differ least."""
-    rank, theirs = scheme.rank, (scheme.U, scheme.V, scheme.W)
-    apart = np.zeros((len(_SIGNS), rank, rank), int)  # coefficients in which two products differ
-    for i, signs in enumerate(_SIGNS):
-        for given, other, sign in zip(factors, theirs, signs, strict=True):
-            x, y = given.reshape(rank, 1, -1), sign * other.reshape(1, rank, -1)
-            apart[i] += (x != y).sum(axis=-1)
-    least, best = apart.min(axis=0), apart.argmin(axis=0)
-    order: dict[int, int] = {}
-    for place in np.argsort(least, axis=None, kind="stable"):
-        r, s = divmod(int(place), rank)
-        if r not in order and s not in order.values():
-            order[r] = s
-    taken = [order[r] for r in range(rank)]
-    chosen = np.array([_SIGNS[best[r, s]] for r, s in enumerate(taken)])
-    U, V, W = (x[taken] * chosen[:, i, None, None] for i, x in enumerate(theirs))
-    return Scheme(U, V, W, scheme.name, source=scheme.source)
 
 
 def _differences(factors: Sequence[np.ndarray], scheme: Scheme) -> tuple[str, ...]:

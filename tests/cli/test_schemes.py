@@ -195,15 +195,6 @@ def test_compared_schemes_of_one_name_are_told_apart(capsys, monkeypatch, tmp_pa
     assert names == {str(path), "strassen", "winograd"}
 
 
-def test_bundle(capsys, tmp_path):
-    schemes.get("strassen").save(tmp_path / "mine.json")
-    status, out, _ = run(capsys, "schemes", "--bundle", tmp_path / "mine.json", tmp_path / "x")
-    assert status == 0
-    assert out.splitlines()[:2] == [str(tmp_path / "x" / y) for y in ("scheme.json", "verify.py")]
-    status, _, err = run(capsys, "schemes", "--bundle", tmp_path / "no.json", tmp_path / "y")
-    assert status == 2 and "no.json" in err and not (tmp_path / "y").exists()
-
-
 def test_a_class_of_schemes_is_checked_in_one_table(capsys, tmp_path, clean):
     right = formulas(falcon.schemes.get("strassen"))
     texts = {"ada": right, "bo": right.replace("(-b11", "(b11"), "cy": "h1 = b11 a11"}

@@ -44,7 +44,7 @@ class Multiplies(NamedTuple):
 # Every backend has its row.
 BY_BACKEND = {
     "cpu": Multiplies(lambda row: row.engine is not None),
-    "numpy": Multiplies(lambda row: True, splits=("classical",)),
+    "numpy": Multiplies(lambda row: True, splits=()),
     DEVICE: Multiplies(lambda row: row.cuda is not None),
 }
 # Types of a and b, and of a result that is asked for by `dtype`: as if both were cast first.

@@ -152,7 +152,7 @@ def test_verbose_logs_a_fresh_plan(caplog):
 
 
 TAKEN = {
-    **dict.fromkeys((falcon.gemm, falcon.matmul, falcon.warm_up), options.KEYWORDS),
+    **dict.fromkeys((falcon.gemm, falcon.matmul), options.KEYWORDS),
     **{falcon.pack: options.PACKING, falcon.plan: options.PLANNING, falcon.tune: options.TUNING},
 }
 

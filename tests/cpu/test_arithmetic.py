@@ -33,18 +33,18 @@ def tiles(emulated_libraries, request):
         yield isa
 
 
-@pytest.fixture(params=["numpy", "cpu"])
+@pytest.fixture
 def backend(request, monkeypatch):
-    """A backend that multiplies parts: "cpu" by emulated tiles, where there is no AMX."""
-    if request.param == "numpy" or HAS_TILES:
-        yield request.param
+    """The backend that multiplies parts: "cpu", by emulated tiles where there is no AMX."""
+    if HAS_TILES:
+        yield "cpu"
         return
     monkeypatch.setattr(extension, "forced_isa", lambda: None)
     monkeypatch.setattr(planner, "_plans", {})
     with emulated.kernels(request.getfixturevalue("emulated_libraries"), "emulated"):
         for known in (extension.isa, has_kernel):
             known.cache_clear()
-        yield request.param
+        yield "cpu"
     for known in (extension.isa, has_kernel):
         known.cache_clear()
 
@@ -118,8 +118,7 @@ def test_asked_for_by_name(backend, arithmetic):
 def test_operands_are_scaled_as_for_native_schemes(backend):
     a, b = operands(150, 200, 120)
     a[::2] *= np.float32(1e6)
-    scheme = "strassen" if backend == "cpu" else "classical"
-    plan = falcon.plan(a, b, arithmetic="bf16x6", scheme=scheme, backend=backend)
+    plan = falcon.plan(a, b, arithmetic="bf16x6", scheme="strassen", backend=backend)
     found = replace(plan, guarded=True)(a, b)
     assert (abs(found - a.astype(float) @ b) <= replace(plan, guarded=True).error_bound(a, b)).all()
     assert all(x.finfo.max == np.finfo(np.float32).max for x in BY_ARITHMETIC.values())
@@ -195,23 +194,26 @@ def test_what_it_does_not_fit_is_said():
     with pytest.raises(ValueError, match="arithmetic is 'fp8'; expected one of 'auto', 'native'"):
         falcon.gemm(a, b, arithmetic="fp8")
     with falcon.config(arithmetic="bf16x6"):  # a setting is for what it fits
-        assert falcon.plan(a, b).method.arithmetic is not None
+        assert (falcon.plan(a, b).method.arithmetic is not None) == HAS_TILES
         assert falcon.plan(a.astype(float), b.astype(float)).method.arithmetic is None
 
 
-def test_without_tiles_numpy_multiplies_parts(monkeypatch):
-    """By name only; falcon's own kernels say why they don't."""
+def test_without_tiles_nothing_multiplies_parts(monkeypatch):
+    """By a keyword it is an error, which says why; a setting is for machines that have them."""
     monkeypatch.setattr("falcon._cpu.backend.has_kernel", lambda row: row.arithmetic is None)
     monkeypatch.setattr(planner, "_plans", {})
     a, b = (np.round(4 * x) for x in operands(90, 70, 50))
-    plan = falcon.plan(a, b, arithmetic="bf16x6")
-    assert plan.backend.name == "numpy" and plan.method.splits == 3
-    np.testing.assert_array_equal(falcon.gemm(a, b, arithmetic="bf16x6"), a @ b)
+    for call in (falcon.gemm, falcon.plan, lambda a, b, **how: falcon.pack(b, **how)):
+        with pytest.raises(TypeError, match="float32 by bf16x6 need AMX_BF16"):
+            call(a, b, arithmetic="bf16x6")
     with pytest.raises(TypeError, match="kernels for float32 by bf16x6 need AMX_BF16"):
         falcon.gemm(a, b, arithmetic="bf16x6", backend="cpu")
     with pytest.raises(TypeError, match="need AMX_BF16"):
         falcon.gemm(a, b, arithmetic="bf16x6", reproducible=True)
-    with pytest.raises(TypeError, match="NumPy multiplies the parts of float32 classically"):
-        falcon.gemm(a, b, arithmetic="bf16x6", scheme="strassen")
+    with pytest.raises(TypeError, match="NumPy has no kernels for float32 by bf16x6"):
+        falcon.gemm(a, b, arithmetic="bf16x6", backend="numpy")
+    with falcon.config(arithmetic="bf16x6"):
+        np.testing.assert_array_equal(falcon.gemm(a, b), a @ b)
+        assert falcon.plan(a, b, backend="numpy").method.arithmetic is None
     large = (2048, 2048), (2048, 2048)
     assert falcon.plan(*large, "float32").method.arithmetic is None

@@ -11,10 +11,6 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon.__main__ import main
-from falcon._core.cpus import usable_cpus
-from falcon._core.options import thread_count
-from falcon._numpy.threads import numpy_blas
 
 from ..support import HANG
 
@@ -213,45 +209,3 @@ def test_mixed_instruction_sets():
         found = falcon.dask.matmul(x, x, backend="cpu")
         np.testing.assert_array_equal(found.compute(), a @ a)
         assert falcon.dask.verify(y, y, falcon.dask.matmul(y, y, backend="cpu"))
-
-
-# --- bench ----------------------------------------------------------------------------------
-
-
-def test_bench(capsys, tmp_path, monkeypatch):
-    arguments = ["bench", "512", "256", "384", "--dask", "--chunk", "128"]
-    assert main([*arguments, "--rounds", "1"]) == 0
-    text = capsys.readouterr().out
-    for word in ("  falcon  ", "  falcon, placed  ", "  dask.array.matmul  ", "moved GiB", "tasks"):
-        assert word in text
-    assert text.count("passed") == 3
-    pytest.importorskip("zarr")
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    more = ["--memory", "1GiB", "--dtype", "float64"]
-    assert main([*arguments, *more]) == 0
-    text = capsys.readouterr().out
-    assert "1 GiB each" in text
-    assert text.count("passed") == 2
-    assert {x.name for x in tmp_path.iterdir()} <= {"dask-scratch-space"}
-
-
-@pytest.mark.skipif(usable_cpus() < 2, reason="needs two CPUs")
-def test_bench_gives_all_sides_the_same_threads(monkeypatch):
-    """Distributed starts workers whose BLAS has one; falcon's products use the CPUs' share."""
-    seen = []
-
-    def look(what, options):
-        with what.sides(what.cases[0], lambda text: None):
-            counts = distributed.default_client().run(lambda: numpy_blas().get())
-            seen.append((what.threads, what.settings["threads"], *counts.values()))
-        return 0
-
-    monkeypatch.setattr("falcon.bench.run.run", look)
-    asked = ["bench", "64,64,64", "--dask", "--workers", "1"]
-    assert main([*asked, "--threads", "2"]) == main(asked) == 0
-    assert seen == [(2,) * 3, (thread_count(),) * 3]
-
-
-def test_bench_of_what_is_not_there(capsys):
-    assert main(["bench", "64,64,64", "32,32,32", "--dask"]) == 2
-    assert "--dask takes one shape" in capsys.readouterr().err

@@ -1,9 +1,8 @@
-"""Pictures: of schemes, and of a plan under the machine's roofline."""
+"""Pictures of schemes."""
 
 import numpy as np
 import pytest
 
-import falcon
 from falcon.schemes import get
 
 pytest.importorskip("matplotlib")
@@ -36,21 +35,3 @@ def test_numbers_are_in_all_grids_or_in_none(name, is_written):
 def test_a_notebook_shows_it_without_a_magic():
     """As IPython does where matplotlib has registered nothing: by a method of the figure."""
     assert get("strassen").draw()._repr_png_().startswith(b"\x89PNG")
-
-
-def test_a_plan_under_the_roofline(tmp_path):
-    for plan in (
-        falcon.plan((2000, 2000), (2000, 2000), scheme="strassen"),
-        falcon.plan((9, 3000), (3000, 50), dtype="float32", scheme="classical"),
-    ):
-        figure = falcon.roofline(plan)
-        (axes,) = figure.axes
-        lines = {line.get_label(): line.get_xydata() for line in axes.lines}
-        assert len(lines) == (2 if plan.scheme is None else 3)
-        roof, point = lines[next(x for x in lines if "classical:" in x)], lines[list(lines)[-1]]
-        p = plan.problem
-        traffic = p.operand.itemsize * (p.M * p.K + p.K * p.N + p.M * p.N)
-        assert point[0][0] == pytest.approx(2 * p.M * p.N * p.K / traffic)
-        bound = 1 if plan.scheme is None else plan.scheme.speedup_bound
-        assert 0 < point[0][1] <= bound * roof[:, 1].max() * 1.001
-        figure.savefig(tmp_path / "plan.png")

@@ -286,8 +286,8 @@ FACTS = {
     "verify": lambda a, b: bool(falcon.verify(a, b, A @ B)),
 }
 WITHOUT_ARRAYS = {
-    *("accelerate", "check", "config", "machine", "profile", "release_workspace", "roofline"),
-    *("set_config", "show_config", "tune", "warm_up"),
+    *("accelerate", "check", "config", "machine", "profile", "release_workspace"),
+    *("set_config", "show_config", "tune"),
 }
 
 

@@ -6,19 +6,10 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core import timing
-from falcon._core.timing import Estimate
-from falcon._front.accelerate import beside
 from falcon._front.accelerate.profile import Profile, Row
 
 A = np.random.default_rng(1).standard_normal((300, 300))
 B = np.random.default_rng(2).standard_normal((300, 300))
-
-
-@pytest.fixture(autouse=True)
-def no_rest(monkeypatch):
-    """Do without the pauses between timings."""
-    monkeypatch.setattr("time.sleep", lambda seconds: None)
 
 
 @pytest.mark.usefixtures("engine")
@@ -33,7 +24,7 @@ def test_profile():
     rows = p.rows()
     assert [x.calls for x in sorted(rows, key=lambda x: x.place)] == [4, 1, 1, 1]
     assert all(x.place.startswith(__file__) and x.seconds > 0 for x in rows)
-    assert all(x.numpy_seconds > 0 and x.measured is None for x in rows)
+    assert all(x.numpy_seconds > 0 for x in rows)
     assert str(falcon.profile()) == "falcon saw no product"
 
 
@@ -84,61 +75,15 @@ def test_gains_are_of_predictions_on_both_sides():
     assert scheme.gain == scheme.numpy_seconds / scheme.predicted != 1
     assert (plain.gain, exact.gain) == (1, None)
     assert plain.numpy_seconds == pytest.approx(scheme.numpy_seconds)
-    assert "falcon's, predicted" in str(p) and "--profile=measure" in p.verdict()
+    assert "falcon's, predicted" in str(p) and "with and without falcon" in p.verdict()
 
 
-def test_measured_beside_numpy_with_the_same_bits():
-    out, batch = np.ones((300, 300)), np.random.default_rng(3).random((40, 48, 48))
-    expected = falcon.gemm(A, B, c=out, beta=2, scheme="strassen", backend="numpy")
-    with falcon.profile(measure=True) as p:
-        falcon.gemm(A, B, c=out, beta=2, out=out, scheme="strassen", backend="numpy")
-        falcon.gemm(A, B, backend="numpy")
-        falcon.matmul(batch, batch, backend="cpu" if "cpu" in backends() else "auto")
-    assert (out == expected).all()
-    for x in p.rows():
-        is_other = x.scheme == "strassen" or x.backend == "cpu"
-        assert (x.measured is not None) == is_other
-        if is_other:
-            assert x.measured.count == beside._ROUNDS and x.gain == x.measured.median > 0
-    assert p.seconds > 0 and " ±" in str(p)
+def rowed(place, seconds, predicted, numpy, why="why"):
+    return Row(place, "", "p", 1, seconds, "s", "cpu", predicted, numpy, why)
 
 
-def backends():
-    return [k for k, v in falcon.show_config("dict")["backends"].items() if v == "available"]
-
-
-def out_of_memory(sides, *_, **__):
-    sides[0].time(1)
-    raise MemoryError
-
-
-def test_comparisons_take_a_share_of_the_time(monkeypatch):
-    monkeypatch.setattr(beside, "_ALWAYS", 0)
-    with falcon.profile(measure=True) as p:
-        falcon.gemm(A, B, scheme="strassen")
-    assert [x.measured for x in p.rows()] == [None]
-    monkeypatch.setattr(beside, "_ALWAYS", 9)
-    monkeypatch.setattr(beside, "interleave", out_of_memory)
-    with falcon.profile(measure=True) as other:
-        c = falcon.gemm(A, B, scheme="strassen")
-    assert [x.measured for x in other.rows()] == [None]
-    assert (c == falcon.gemm(A, B, scheme="strassen")).all()
-    assert "too short to measure" in p.verdict()
-    monkeypatch.setattr(beside, "interleave", timing.interleave)
-    seen, plan = beside.Beside(), falcon.plan((300, 300), (300, 300), scheme="strassen")
-    operands = A, B, None, np.empty((300, 300)), 1, 0
-    for _ in range(9):
-        seen.see(plan, 1e-3, False, operands, elapsed=1e9)
-    assert len(seen.ratios(plan, False)) == beside._MOST
-    assert seen.ratios(plan, True) == []
-
-
-def rowed(place, seconds, predicted, numpy, measured=None, why="why"):
-    return Row(place, "", "p", 1, seconds, "s", "cpu", predicted, numpy, measured, why)
-
-
-def verdict(rows, seconds, measure=False):
-    p = Profile(measure)
+def verdict(rows, seconds):
+    p = Profile()
     p._past, p.rows = seconds, lambda: rows
     return p.verdict()
 
@@ -153,19 +98,6 @@ def test_the_verdict_of_predictions():
     warning, text = verdict(slow, 100.0).splitlines()
     assert warning.startswith("warning: x.py:1: 16 s measured, 4 s predicted, and 1 more like it")
     assert "about 1.12 x" in text  # of the seconds that passed
-
-
-def test_the_verdict_of_measurements():
-    measured = Estimate.of([1.4, 1.5, 1.6])
-    rows = [rowed("x.py:1", 4.0, 4.0, 4.0, measured), rowed("x.py:2", 1.0, 1.0, 1.5)]
-    text = verdict(rows, 10.0, measure=True)
-    assert text.startswith("this program gains about 1.25 x, 1.21 to 1.29 (1 of 2 kinds")
-    none = verdict([rowed("x.py:1", 4.0, 4.0, 5.0, Estimate.of([0.9, 1.0, 1.0]))], 10.0, True)
-    assert "no gain in x.py:1 (1.25 x was predicted)" in none and "most of it" not in none
-    once = Estimate.of([3.0])
-    warning, text = verdict([rowed("x.py:1", 4.0, 4.0, 4.0, once)], 10.0, True).splitlines()
-    assert warning.startswith("warning: x.py:1: gain 3.00 measured, 1.00 predicted: a busy")
-    assert "about 1.80 x, 0.60 to 3.00; most" in text  # one pair says little
     assert verdict([rowed("x.py:1", 4.0, None, None)], 10.0).startswith(
         "no product can be compared"
     )

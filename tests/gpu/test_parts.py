@@ -105,7 +105,7 @@ def in_order(a, b):
 )  # fmt: skip
 @pytest.mark.parametrize(
     "kind",
-    "normal uniform exponential lognormal relu sorted sparse waves mean whole".split(),
+    ["normal", "uniform", "exponential", "lognormal", "relu", "sorted", "sparse", "waves", "mean", "whole"],
 )
 def test_data_of_all_kinds_err_as_in_float32(cupy, state, kind, K, scheme):
     """At most twice, and without a bias, on tensor cores that cut off: A's rows are centred."""

@@ -4,10 +4,9 @@ Whole numbers make every scheme exact, so results must match the reference bit f
 """
 
 import gc
+import threading
 from dataclasses import replace
 from fractions import Fraction
-
-import threading
 
 import numpy as np
 import pytest

@@ -112,24 +112,6 @@ def test_one_wrong_factor_is_repaired(name, factor):
         assert got == x.got != x.expected
 
 
-def test_several_wrong_factors_are_compared_with_the_catalogue():
-    wrong = STRASSEN.replace("(-b11 + b21)", "(b11 + b21)").replace("h1 - h2 +", "h1 + h2 +")
-    wrong = wrong.replace("a12 - a22", "a12 + a22")
-    found = check(wrong)
-    assert found.nearest.name == "strassen"
-    assert found.differences == tuple(
-        f"{where} is 1 in yours, -1 in the nearest"
-        for where in ("c22: the coefficient of h2", "h4: the coefficient of b11",
-                      "h7: the coefficient of a22")
-    )  # fmt: skip
-    assert found.others == () and repr(found) == str(found)
-    assert "nearest scheme: strassen, where" in str(found)
-    order, signs = np.array([3, 1, 0, 2, 6, 5, 4]), np.array([1, -1, 1, 1, -1, 1, 1])
-    U, V, W = (x[order].copy() for x in coefficients(wrong))
-    moved = check(U * signs[:, None, None], V * signs[:, None, None], W)
-    assert moved.nearest.name == "strassen" and len(moved.differences) == 3
-
-
 def test_nothing_is_near_a_rank_that_no_scheme_has():
     U = np.ones((3, 2, 2), int)
     found = check(U, U, U)
@@ -159,7 +141,7 @@ def test_what_is_no_text(text):
 def test_a_factor_of_all_products_is_told(multiple, remedy, tmp_path):
     known = get("strassen")
     found = check(known.U, known.V, known.W * multiple)
-    assert not found and found.others == ()
+    assert not found
     assert found.nearest.same_coefficients(Scheme(known.U, known.V / multiple, known.W * multiple))
     assert f"Every product is {multiple} times" in found.differences[0]
     assert remedy in str(found) and len(found.violations) == 8
@@ -194,10 +176,4 @@ def test_a_scheme_that_the_catalogue_lacks_is_repaired():
     assert found.differences == (
         f"h3: the coefficient of b22 is {wrong[2, 1, 1]} in yours, {V[2, 1, 1]} in the nearest",
     )
-
-
-def test_repairs_of_the_same_size_are_all_said():
-    found = check("c11 = a11 b11 + 2 a12 b21")
-    assert [found.nearest.name[-1], *(x.name[-1] for x, _ in found.others)] == [*"UVW"]
-    assert found.others[1][1] == ("c11: the coefficient of h2 is 1 in yours, 1/2 in the nearest",)
-    assert "or the same with another W, where" in str(found)
+    assert f"nearest: the same with another V, where {found.differences[0]}" in str(found)

@@ -42,8 +42,9 @@ def test_the_plan_decides(plans):
 def test_other_arithmetic_is_not_torchs(plans):
     a = torch.ones(300, 300)
     with falcon.config(arithmetic="bf16x6", scheme="classical"):
-        assert not stock.is_stock(a, a)
+        is_stock = stock.is_stock(a, a)
     assert plans[0].scheme is None
+    assert is_stock == (plans[0].method.arithmetic is None)  # where there are no such kernels
     before = torch.get_float32_matmul_precision()
     try:
         torch.set_float32_matmul_precision("high")  # TF32, which falcon uses only by name

@@ -10,7 +10,6 @@
     switch.py       accelerate(): on and off, in worker processes as well
     site/           what Python imports when such a process starts
     profile.py      profile(): where a program multiplies, and what falcon gains there
-    beside.py       NumPy timed beside falcon, for a profile
     run.py          python -m falcon run
 """
 

@@ -19,22 +19,19 @@ import numpy as np
 
 from falcon._core import observe
 from falcon._core.locks import ForkLock
-from falcon._core.observe import Operands
 from falcon._core.plan import Plan
 from falcon._core.text import format_table
-from falcon._core.timing import Estimate
 
 from ..plan import by_numpy
 from ..planner import predicted
-from .beside import Beside, is_numpy
 
 # Frames of these do not ask for products: falcon's and NumPy's.
 _OWN = tuple(f"{x}{os.sep}" for x in (Path(__file__).parents[2], Path(np.__file__).parent))
 # Nor are frames of Python's library and of installed packages lines of the program.
 _STANDARD = f"{sysconfig.get_path('stdlib')}{os.sep}", "<frozen"
 _INSTALLED = re.compile(r".*[/\\](?:site|dist)-packages[/\\]")
-# Factors from which a gain counts as one, and by which measurements and predictions may differ;
-# the share of the program's time that a product must take to be doubted.
+# Factors from which a gain counts as one, and by which times and predictions may differ; the share
+# of the program's time that a product must take to be doubted.
 _GAIN, _APART, _WORTH = 1.01, 1.5, 0.01
 
 # A line that runs: its code, and its number in the file.
@@ -55,17 +52,11 @@ class Row:
     # What falcon and NumPy would take for all calls, by the cost model; None: it does not say.
     predicted: float | None
     numpy_seconds: float | None
-    measured: Estimate | None  # NumPy's time over falcon's, side by side; None: not measured
     why: str  # the reason for the choice
 
     @property
     def gain(self) -> float | None:
-        """NumPy's time over falcon's, measured or else predicted; None: neither."""
-        return self.measured.median if self.measured else self.predicted_gain
-
-    @property
-    def predicted_gain(self) -> float | None:
-        """NumPy's time over falcon's by the cost model."""
+        """NumPy's time over falcon's by the cost model; None: it does not say."""
         if not self.predicted or self.numpy_seconds is None:
             return None
         return self.numpy_seconds / self.predicted
@@ -83,11 +74,10 @@ class Profile:
     [(1, 'classical')]
     """
 
-    def __init__(self, measure: bool = False) -> None:
+    def __init__(self) -> None:
         self._lock = ForkLock()
         # Calls and seconds by the line that asked, that of the program, and the product.
         self._found: dict[tuple[_Line, _Line, Plan, bool], list[float]] = {}
-        self._beside = Beside() if measure else None
         self._began: float | None = None
         self._past = 0.0
 
@@ -99,7 +89,7 @@ class Profile:
     def stop(self) -> None:
         """Stop counting."""
         observe.observers = tuple(x for x in observe.observers if x != self._see)
-        self._past, self._began = self._elapsed, None
+        self._past, self._began = self.seconds, None
 
     def __enter__(self) -> Profile:
         self.start()
@@ -109,15 +99,11 @@ class Profile:
         self.stop()
 
     @property
-    def _elapsed(self) -> float:
+    def seconds(self) -> float:
+        """Seconds between start and stop."""
         return self._past + (0.0 if self._began is None else perf_counter() - self._began)
 
-    @property
-    def seconds(self) -> float:
-        """Seconds between start and stop, without those of comparisons with NumPy."""
-        return self._elapsed - (self._beside.spent if self._beside else 0.0)
-
-    def _see(self, plan: Plan, seconds: float, count: int, operands: Operands) -> None:
+    def _see(self, plan: Plan, seconds: float, count: int) -> None:
         frame: Any = sys._getframe(2)
         while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN):
             frame = frame.f_back
@@ -125,16 +111,13 @@ class Profile:
         while caller is not None and _is_library(caller.f_code.co_filename):
             caller = caller.f_back
         line = asked if caller is None else (caller.f_code, caller.f_lineno)
-        is_batch = count > 1
-        key = asked, line, plan, is_batch
+        key = asked, line, plan, count > 1
         with self._lock.lock:
             found = self._found.get(key)
             if found is None:
                 found = self._found[key] = [0, 0.0]
             found[0] += count
             found[1] += seconds
-        if self._beside is not None:
-            self._beside.see(plan, seconds, is_batch, operands, self.seconds)
 
     def rows(self) -> list[Row]:
         """Return what was counted, the most time first (``pandas.DataFrame(p.rows())``)."""
@@ -151,14 +134,10 @@ class Profile:
             mine, numpy = (None, None)
             if len(told) == len(some):
                 mine, numpy = map(sum, zip(*told, strict=True))
-            beside, ratios = self._beside, set()
-            if beside is not None:
-                ratios = {tuple(beside.ratios(plan, is_batch)) for plan, is_batch, *_ in some}
-            measured = [x for y in ratios for x in y]
             why = "a batch in one call" if some[-1][1] else some[-1][0].why
             rows.append(Row(
                 place, within, problem, int(sum(x[2] for x in some)), sum(x[3] for x in some),
-                scheme, backend, mine, numpy, Estimate.of(measured) if measured else None, why,
+                scheme, backend, mine, numpy, why,
             ))  # fmt: skip
         return sorted(rows, key=lambda x: -x.seconds)
 
@@ -168,26 +147,16 @@ class Profile:
         known = [(x, x.gain) for x in rows if x.gain is not None]
         if not known:
             return "no product can be compared with NumPy's"
-        low, gain, high = (1 + _saved(rows, way) / seconds for way in (-1, 0, 1))
-        said = f"this program gains about {gain:.2f} x, "
-        measured = [x for x in rows if x.measured]
-        if measured:
-            left = [x for x in rows if not x.measured and x.predicted_gain not in (None, 1)]
-            kinds = f" ({len(left)} of {len(rows)} kinds of products by the cost model)"
-            said += f"{low:.2f} to {high:.2f}{kinds if left else ''}"
-        elif self._beside is None:
-            said += "by the cost model (to measure it: --profile=measure, or profile(measure=True))"
-        else:
-            said += "by the cost model (the program is too short to measure it)"
+        gain = 1 + sum(x.seconds * (of_row - 1) for x, of_row in known) / seconds
+        said = f"this program gains about {gain:.2f} x, by the cost model (to measure it: time the "
+        said += "program with and without falcon)"
         most, of_most = max(known, key=lambda pair: pair[0].seconds * (pair[1] - 1))
         if of_most >= _GAIN:
             said += f"; most of it in {_short(most.place)} ({of_most:.2f} x)"
         without: dict[str, list[str]] = {}
         for x, of_row in known:
             if of_row < _GAIN:
-                is_missed = x.measured and (x.predicted_gain or 0) >= _GAIN
-                why = f"{x.predicted_gain:.2f} x was predicted" if is_missed else x.why
-                without.setdefault(why, []).append(_short(x.place))
+                without.setdefault(x.why, []).append(_short(x.place))
         for why, places in list(without.items())[:3]:
             where = ", ".join(dict.fromkeys(places[:3])) + " ..." * (len(places) > 3)
             said += f"; no gain in {where} ({why})"
@@ -195,18 +164,14 @@ class Profile:
         return "\n".join([*self._doubts(rows), f"{said}; products take {share:.0%} of its time"])
 
     def _doubts(self, rows: Iterable[Row]) -> list[str]:
-        """Say where measurements and predictions are apart the most."""
+        """Say where times and predictions are apart the most."""
         found = []
         for x in rows:
-            told, where = x.predicted_gain, _short(x.place)
-            if x.seconds < _WORTH * self.seconds or not told:
+            if x.seconds < _WORTH * self.seconds or not x.predicted:
                 continue
-            if x.measured:
-                text = f"gain {x.measured.median:.2f} measured, {told:.2f} predicted"
-                found.append((_apart(x.measured.median, told), f"{where}: {text}"))
-            elif self._beside is None and x.predicted:
-                text = f"{x.seconds:.3g} s measured, {x.predicted:.3g} s predicted"
-                found.append((_apart(x.seconds, x.predicted), f"{where}: {text}"))
+            text = f"{x.seconds:.3g} s measured, {x.predicted:.3g} s predicted"
+            apart = max(x.seconds, x.predicted) / min(x.seconds, x.predicted)
+            found.append((apart, f"{_short(x.place)}: {text}"))
         found = sorted((x for x in found if x[0] > _APART), reverse=True)
         if not found:
             return []
@@ -224,7 +189,7 @@ class Profile:
         about = []
         for x in rows:
             both = ("-" if y is None else f"{y:.3f}" for y in (x.predicted, x.numpy_seconds))
-            gain = str(x.measured or ("-" if x.gain is None else f"{x.gain:.2f}"))
+            gain = "-" if x.gain is None else f"{x.gain:.2f}"
             counted = str(x.calls), f"{x.seconds:.3f}", *both, gain
             table.append((_short(x.place), *counted, x.scheme))
             within = f", in {_short(x.within, 44)}" if x.within else ""
@@ -232,8 +197,7 @@ class Profile:
         head, *lines = format_table(table).splitlines()
         body = "\n".join(f"{x}\n{y}" for x, y in zip(lines, about, strict=True))
         note = "seconds of all calls: as they ran, then falcon's and NumPy's by the cost model\n"
-        note += "gain: NumPy's over falcon's, "
-        note += "with ± measured side by side" if self._beside else "predicted"
+        note += "gain: NumPy's over falcon's, predicted"
         lines = self.verdict().splitlines()
         verdict = "\n".join(textwrap.fill(x, 100, break_on_hyphens=False) for x in lines)
         return f"{head}\n{body}\n{note}\n\n{verdict}"
@@ -245,21 +209,15 @@ def _predictions(counted: tuple[Plan, bool, float, float]) -> tuple[float, float
     numpy = None if is_batch or plan.options.modulus else by_numpy(plan)
     if numpy is None:
         return None
-    mine = numpy if is_numpy(plan) else predicted(plan)
+    mine = numpy if _is_numpy(plan) else predicted(plan)
     return calls * mine.total, calls * numpy.total
 
 
-def _saved(rows: Iterable[Row], way: int) -> float:
-    """Return the seconds that NumPy would take more, or the least (-1) or most (1) of them."""
-    total = 0.0
-    for x in rows:
-        doubt = way * x.measured.uncertainty if x.measured else 0
-        total += 0 if x.gain is None else x.seconds * (x.gain * (1 + doubt) - 1)
-    return total
-
-
-def _apart(x: float, y: float) -> float:
-    return max(x, y) / min(x, y)
+def _is_numpy(plan: Plan) -> bool:
+    """Whether falcon leaves a product to NumPy's BLAS, and so gains nothing by definition."""
+    method = plan.method
+    plain = method.is_classical and method.arithmetic is None
+    return plan.backend.name == "numpy" and plain and not plan.parts
 
 
 def _place(line: _Line) -> str:
@@ -278,15 +236,8 @@ def _short(place: str, most: int = 32) -> str:
     return place if len(place) <= most else f"...{place[3 - most :]}"
 
 
-def profile(*, measure: bool = False) -> Profile:
+def profile() -> Profile:
     """Count the products that run on falcon, by the place in the program that asks for them.
-
-    Parameters
-    ----------
-    measure : bool
-        Also time NumPy beside falcon, on the operands of the first products of each kind: for up to
-        a tenth of the program's time, or two seconds if it is short, and with a copy of one result
-        in memory. Else gains are those of the cost model, prediction against prediction.
 
     Returns
     -------
@@ -300,8 +251,8 @@ def profile(*, measure: bool = False) -> Profile:
     too small for falcon. A counted call takes some 20 microseconds longer: it is not repeated from
     memory. Products that a GPU runs are timed until they are queued, and not compared.
 
-    The gain of the block is ``1 + sum(seconds (gain - 1)) / time``: what its time would be with
-    NumPy in place of falcon.
+    Gains are those of the cost model, prediction against prediction. That of the block is
+    ``1 + sum(seconds (gain - 1)) / time``: what its time would be with NumPy in place of falcon.
 
     Examples
     --------
@@ -312,4 +263,4 @@ def profile(*, measure: bool = False) -> Profile:
     >>> p.rows()[0].calls
     1
     """
-    return Profile(measure)
+    return Profile()

@@ -22,7 +22,7 @@ from .switch import accelerate
 _as_main: Callable[..., Any] = runpy._run_module_as_main  # type: ignore[attr-defined]
 
 
-def prepared(arguments: list[str], *, module: bool, profiled: str) -> Callable[[], None]:
+def prepared(arguments: list[str], *, module: bool, profiled: bool) -> Callable[[], None]:
     """Return what runs a program as Python would, with `accelerate` on.
 
     sys.argv, sys.path and the module __main__ become the program's, and stay so, for threads that
@@ -30,8 +30,7 @@ def prepared(arguments: list[str], *, module: bool, profiled: str) -> Callable[[
 
     `arguments`: the file (``-``: standard input), folder or archive, or module, and its arguments.
     `module`: whether the first argument names a module (``-m``).
-    `profiled`: print at the end where the program multiplied, on standard error: by "predict" with
-    predicted gains, by "measure" with measured ones; empty: do not.
+    `profiled`: print at the end where the program multiplied, on standard error.
     Raises OSError: the file cannot be read.
     """
     name, argv, main = arguments[0], list(arguments), ModuleType("__main__")
@@ -70,10 +69,10 @@ def _of_file(name: str, names: dict[str, Any]) -> tuple[str, Callable[[], None]]
     return folder, start
 
 
-def _run(start: Callable[[], object], profiled: str) -> None:
+def _run(start: Callable[[], object], profiled: bool) -> None:
     accelerate(inherit=True)
     if profiled:
-        found = profile(measure=profiled == "measure")
+        found = profile()
         found.start()
 
         def end() -> None:  # once the program's threads have ended

@@ -159,15 +159,19 @@ class Torch(Numpy):
             ) from error
 
     def wrap(self, x: Any) -> Any:
-        import torch
-
         if has_own_rules(x):
             return x
-        x = np.asarray(x)
-        row = find(x.dtype)
-        if row is None or row.module == "numpy":
-            return torch.from_numpy(x)
-        return torch.from_numpy(x.view(np.int16)).view(getattr(torch, row.name))
+        return tensor_of(np.asarray(x))
+
+
+def tensor_of(x: np.ndarray) -> Any:
+    """Return a tensor in an array's memory; of bfloat16, which torch does not take from NumPy."""
+    import torch
+
+    row = find(x.dtype)
+    if row is None or row.module == "numpy":
+        return torch.from_numpy(x)
+    return torch.from_numpy(x.view(np.int16)).view(getattr(torch, row.name))
 
 
 @cache

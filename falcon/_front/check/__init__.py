@@ -3,9 +3,9 @@
 ::
 
     run.py       check(), and python -m falcon check: progress, the record file
-    steps.py     its steps, in order: which products, and whose speeds are compared
+    steps.py     its steps, in order: which products
     case.py      Case: one product, its operands, the exact product, and what is wrong with C
-    result.py    CheckResult: the tables, and the record without paths, host and user names
+    result.py    CheckResult: the table, and the record for bug reports
 """
 
 from .result import CheckResult

@@ -21,7 +21,6 @@ from falcon._front.matmul import matmul
 from falcon._front.pack import pack
 from falcon._front.plan import plan
 from falcon._front.verify import verify
-from falcon._numpy.splits import split
 from falcon.schemes import get
 
 # Several blocks of rows, columns and steps, with edges.
@@ -172,7 +171,10 @@ def held(x: np.ndarray, kind: DType) -> np.ndarray:
     """Return numbers rounded (or wrapped) to a type; bfloat16 as the integers that hold it."""
     if kind is not BFLOAT16:
         return x.astype(kind.numpy)
-    return (split(x, 1)[0].view(np.uint32) >> 16).astype(np.uint16)
+    x = x.astype(np.float32)
+    bits = x.view(np.uint32)
+    nearest = bits + (0x7FFF + (bits >> 16 & 1)) >> 16
+    return np.where(np.isnan(x), 0x7FC0, nearest).astype(np.uint16)
 
 
 def numbers(x: np.ndarray, kind: DType) -> np.ndarray:

@@ -1,14 +1,8 @@
-"""`CheckResult`: what a check found, as tables, and as a record without paths and names."""
+"""`CheckResult`: what a check found, as a table, and as a record for bug reports."""
 
 from __future__ import annotations
 
-import getpass
-import platform
-import re
-import sys
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
@@ -16,15 +10,11 @@ from falcon._core.lazy import lazy
 from falcon._core.text import format_table
 from falcon._cpu.extension import missing
 from falcon._front.info import rates_used, show_config
-from falcon._front.tune import COLUMNS, Tuned
 from falcon.decision.rates import rates
 
 # Kernels (or backends) and types whose failures the tables show; `to_dict` has all.
 _SHOWN = 12
 _ABOUT = 42  # columns of what is said of a step: tables have 100 in all
-# Absolute paths of POSIX and of Windows; neither "1/16" nor "x/y".
-_PATH = re.compile(r"(?<![\w./])(?:~|[A-Za-z]:)?(?:[/\\][^\s/\\:;,'\"()<>|]+)+[/\\]?")
-_LEAST_NAME = 3  # shorter names would be parts of other words
 
 
 @dataclass(slots=True)
@@ -54,22 +44,18 @@ class CheckResult:
         One per step: what it multiplied, how many products, the largest error over its bound.
     failures : list of dict
         Products that are wrong: step, kernel or backend, type, sizes, ..., and how far off.
-    speeds : list of Tuned
-        As of `falcon.tune`: times of falcon's choice and of the classical algorithms of falcon and
-        NumPy, beside the predicted ones. Nothing is stored.
     seconds : float
         That the check took.
 
     Examples
     --------
     >>> import falcon
-    >>> falcon.check(speeds=False).ok  # doctest: +SKIP
+    >>> falcon.check().ok  # doctest: +SKIP
     True
     """
 
     rows: list[Row] = field(default_factory=list)
     failures: list[dict[str, str]] = field(default_factory=list)
-    speeds: list[Tuned] = field(default_factory=list)
     seconds: float = 0.0
 
     @property
@@ -85,22 +71,13 @@ class CheckResult:
     @lazy
     def machine(self) -> dict[str, Any]:
         """Processor, caches, system, versions, kernels, settings, rates by which plans are made."""
-        about = show_config("dict") or {}
-        for name, value in about["environment"].items():  # of paths, all: a space may be in one
-            about["environment"][name] = "<path>" if "/" in value or "\\" in value else value
-        numbers = rates_used(lambda *of: asdict(rates(*of)))
+        numbers, about = rates_used(lambda *of: asdict(rates(*of))), show_config("dict") or {}
         return {**about, "missing": missing(), "rates in numbers": numbers}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it for JSON; no text holds a path, or the name of the host or the user."""
-        speeds = [
-            {"problem": str(x.problem), **dict(zip(COLUMNS, y.cells, strict=True))}
-            for x in self.speeds
-            for y in x.measured
-        ]
-        found = {"failures": self.failures, "speeds": speeds, "seconds": self.seconds}
+        """Return all of it for JSON."""
         about = {"ok": self.ok, "machine": self.machine, "rows": [asdict(x) for x in self.rows]}
-        return anonymous(about | found)
+        return {**about, "failures": self.failures, "seconds": self.seconds}
 
     def __str__(self) -> str:
         machine, cpus = self.machine, self.machine["CPUs usable"]
@@ -127,37 +104,9 @@ class CheckResult:
             more = len(self.failures) - len(shown)
             shown += [f"... and {more} products more"] if more else []
             parts.append("\n".join(["WRONG:", *shown]))
-        for tuned in self.speeds:
-            titles = str(tuned.problem), *COLUMNS[1:]
-            table = titles, *(y.cells for y in tuned.measured)
-            parts.append(format_table([(*cells, "") for cells in table], left=2))
-        if self.speeds:
-            parts.append("*: not known to 2 %, as on a busy machine")
         verdict = f"all {self.products} products are right"
         if not self.ok:
             verdict = f"{len(self.failures)} of {self.products} products are wrong"
         return "\n\n".join([*parts, f"{verdict} ({self.seconds:.0f} s)"])
 
     __repr__ = __str__
-
-
-def anonymous(x: Any) -> Any:
-    """Return a document whose texts hold no path, and not the name of the host or the user."""
-    if isinstance(x, dict):
-        return {key: anonymous(value) for key, value in x.items()}
-    if isinstance(x, list | tuple):
-        return [anonymous(value) for value in x]
-    if not isinstance(x, str):
-        return x
-    folders = {sys.prefix, str(Path(__file__).parents[3])}
-    names = {platform.node(), platform.node().split(".")[0]}
-    with suppress(OSError, RuntimeError):
-        folders |= {str(Path.home()), str(Path.cwd())}
-    with suppress(OSError, KeyError, ImportError):
-        names.add(getpass.getuser())
-    for folder in sorted((x for x in folders if len(x) > 1), key=len, reverse=True):
-        x = x.replace(folder, "/path")  # a space may be in it
-    x = _PATH.sub("<path>", x)
-    for name in sorted((x for x in names if len(x) >= _LEAST_NAME), key=len, reverse=True):
-        x = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "<name>", x)
-    return x

@@ -13,13 +13,11 @@ from falcon._core.progress import Progress
 from .result import CheckResult
 
 
-def check(*, speeds: bool = True, tick: Callable[[str], None] | None = None) -> CheckResult:
-    """Test this installation on this machine, in a minute or two; print nothing.
+def check(*, tick: Callable[[str], None] | None = None) -> CheckResult:
+    """Test this installation on this machine, in a few seconds; print nothing.
 
     Parameters
     ----------
-    speeds : bool
-        Compare three products with NumPy's as well, which takes most of the time.
     tick : callable, optional
         Called with the name of each step before it.
 
@@ -36,20 +34,20 @@ def check(*, speeds: bool = True, tick: Callable[[str], None] | None = None) -> 
     random ones, against more precision and the promised bound. With 1, 2, all and more threads than
     CPUs the bits are the same. Then whole calls on each backend that runs here (a GPU's too), NaN
     and Inf, batches, a packed B, products modulo p, and one larger than the caches, as far as
-    memory allows it. Times are shown and never judged. Settings (`falcon.config`) do not matter,
+    memory allows it. Settings (`falcon.config`) do not matter,
     except `threads`; nor do stored choices change.
 
     Examples
     --------
     >>> import falcon
-    >>> result = falcon.check(speeds=False)  # doctest: +SKIP
+    >>> result = falcon.check()  # doctest: +SKIP
     >>> result.ok  # doctest: +SKIP
     True
     """
     from .steps import run_steps  # here, as what only a check needs is imported
 
     result = CheckResult()
-    run_steps(result, speeds, lambda name, _: tick and tick(name))
+    run_steps(result, lambda name, _: tick and tick(name))
     return result
 
 
@@ -58,12 +56,11 @@ def add_check(commands: Any) -> None:
     parser = commands.add_parser(
         "check", help="test this installation on this machine",
         description="Test every kernel, thread counts, every backend, NaN and Inf, batches, packed "
-        "operands, residues, a large product; compare with NumPy. Takes a minute or two; the exit "
-        "status is 1 if a product is wrong.",
+        "operands, residues, a large product. Takes a few seconds; the exit status is 1 if a "
+        "product is wrong.",
     )  # fmt: skip
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write what a bug report "
-                        "needs, without paths, host and user names (JSON)")  # fmt: skip
-    parser.add_argument("--no-speeds", action="store_true", help="do not compare with NumPy")
+                        "needs (JSON); it may name folders")  # fmt: skip
     parser.set_defaults(run=_run)
 
 
@@ -81,10 +78,10 @@ def _run(options: Any) -> int:
             nonlocal total
             total = count
             progress.say(name)
-            progress.at(len(result.rows) + len(result.speeds), total)
+            progress.at(len(result.rows), total)
 
         try:
-            run_steps(result, not options.no_speeds, tick)
+            run_steps(result, tick)
         except KeyboardInterrupt:
             progress.print(str(result))
             said = f"stopped: {progress.count:.0f} of {total or 'all'} steps are done"

@@ -1,4 +1,4 @@
-"""The steps of a check, in order: which products are tested, and whose speeds are compared."""
+"""The steps of a check, in order: which products are tested."""
 
 from __future__ import annotations
 
@@ -16,16 +16,13 @@ from falcon._core.config import config
 from falcon._core.cpus import memory_bytes, usable_cpus
 from falcon._core.dtypes import FLOAT32, FLOAT64, INT32, INT64, TABLE, DType
 from falcon._core.options import FIELDS, SETTINGS, settings
-from falcon._core.plan import Plan
-from falcon._core.timing import LEAST_PAIRS
 from falcon._cpu.backend import cache_bytes
 from falcon._cpu.each import Kernel, kernels
 from falcon._cpu.extension import why_missing
 from falcon._front.execute import problem_of_sizes
 from falcon._front.info import backends
-from falcon._front.plan import by_numpy, plan
+from falcon._front.plan import plan
 from falcon._front.planner import predicted
-from falcon._front.tune import Tuned, compare, rivals
 from falcon.schemes import get
 
 from .case import BATCH, BLOCKS, BY_COLUMNS, NOT_FINITE, PACKED, RANDOM, USUAL, WIDE, Case, operands
@@ -46,18 +43,12 @@ _THREADED, _THREADS = (307, 411, 523), 64
 _BEYOND, _MEMORY_SHARE = 48 * 2**20, 16
 _LEAST = 300  # the least rows and columns
 _LONGEST = 4.0  # seconds that a large product may be predicted to take
-# Cubes whose speed may be compared: the first that NumPy is predicted to multiply in so many
-# seconds. Seconds after which no rounds are added, and fewer than `LEAST_PAIRS` are enough.
-_LENGTHS, _QUICK = (4096, 3072, 2048, 1536, 1024, 512), 0.25
-_ROUNDS: Any = {"most": 2 * LEAST_PAIRS, "seconds": 5.0, "limit": 8.0}
 
 
-def run_steps(result: CheckResult, speeds: bool, tick: Callable[[str, int], object]) -> None:
+def run_steps(result: CheckResult, tick: Callable[[str, int], object]) -> None:
     """Run all steps; `tick` is called before each, with its name and the number of all."""
     with config(**_USUAL):
         todo = [(x[0], partial(run_cases, *x)) for x in _products()]
-        shapes = _compared() if speeds else ()
-        todo += [(f"speed of {x.problem}", partial(_measure, x)) for x in shapes]
     for name, run in todo:
         tick(name, len(todo))
         start = time.monotonic()
@@ -183,23 +174,3 @@ def large() -> tuple[list[Case], str]:
 def room() -> int:
     """Return the bytes that operands and results may take."""
     return (memory_bytes() or 2**30) // _MEMORY_SHARE
-
-
-# --- speeds ---------------------------------------------------------------------------------
-
-
-def _compared() -> Iterator[Plan]:
-    """Yield what is compared: a cube in float32 and float64, and few rows by a large matrix."""
-    for n in _LENGTHS:  # the first that takes neither too long nor too much memory
-        chosen = plan((n, n), (n, n), "float64", scheme="classical")
-        seconds = (by_numpy(chosen) or predicted(chosen)).total
-        if seconds <= _QUICK and 4 * 8 * n * n <= room():
-            break
-    for M, N, kind in (n, n, "float32"), (n // 4, 2 * n, "float32"), (n, n, "float64"):
-        yield plan((M, N), (N, N), kind)
-
-
-def _measure(chosen: Plan, result: CheckResult) -> None:
-    """Multiply in turn by the choice, and by the classical algorithm of falcon and of NumPy."""
-    found = compare(chosen, rivals(chosen, 1), LEAST_PAIRS, **_ROUNDS)
-    result.speeds.append(Tuned(chosen.problem, tuple(found)))

@@ -1,4 +1,4 @@
-"""`bench --dask`: falcon.dask beside dask.array.matmul on a LocalCluster, in or out of memory.
+"""falcon.dask beside dask.array.matmul on processes of this machine: ``studies/on_dask.py M N K``.
 
 The sides run in turns on one cluster; the workers' peak memory is reset for each product. With
 --memory operands are read from Zarr, by every product, as dask.array.matmul does too, and the
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -27,21 +28,22 @@ import numpy as np
 from distributed import Client, LocalCluster, WorkerPlugin, futures_of, wait
 
 import falcon
+from falcon._core.checks import parse_bytes
 from falcon._core.dtypes import of
 from falcon._core.options import thread_count
 from falcon._numpy.threads import numpy_blas
-
-from . import compare
-from .compare import Comparison, Prepared, Say, Side, SideError
-from .records import FALCON
-from .system import process_bytes, reset_peak
-from .workloads import Case
+from falcon.bench.command import add_measurement
+from falcon.bench.compare import Comparison, Prepared, Say, Side, SideError
+from falcon.bench.records import FALCON
+from falcon.bench.run import run
+from falcon.bench.system import process_bytes, reset_peak
+from falcon.bench.workloads import Case, Shape
 
 # Within `falcon.dask.placed`.
-_PLACED = f"{FALCON}, placed"
+PLACED = f"{FALCON}, placed"
 # A side that takes longer than so many times falcon's time, and this long, is stopped.
-_MOST_TIMES, _LEAST_SECONDS = 10.0, 120.0
-_CHUNK = 4096
+MOST_TIMES, LEAST_SECONDS = 10.0, 120.0
+CHUNK = 4096
 
 
 class OnDask(Comparison):
@@ -49,12 +51,9 @@ class OnDask(Comparison):
 
     calls = 1
 
-    def __init__(self, options: argparse.Namespace, settings: dict[str, Any]) -> None:
-        shapes, names = compare.given_shapes(options), compare.dtypes(options) or ["float32"]
-        if len(shapes) != 1 or options.workers < 1:
-            raise ValueError("--dask takes one shape M N K, and at least one worker")
-        cases = [Case("dask", shapes[0], name) for name in names]
-        super().__init__(options, {k: v for k, v in settings.items() if v is not None}, cases)
+    def __init__(self, options: argparse.Namespace) -> None:
+        cases = [Case("dask", Shape(*options.sizes), name) for name in options.dtype]
+        super().__init__(options, {"scheme": options.scheme}, cases)
         self.options = options
         if options.threads is None:  # of each task, as falcon.dask counts them
             self.threads = max(1, thread_count() // options.workers)
@@ -73,12 +72,12 @@ class OnDask(Comparison):
         options = self.options
         logging.getLogger("distributed").setLevel(logging.ERROR)
         dtype = of(case.dtype).numpy
-        chunk = options.chunk or _chunk(options.memory, dtype)
+        chunk = options.chunk or chunk_of(options.memory, dtype)
         settings = {**self.settings, "reread": bool(options.memory)}
         ours = partial(falcon.dask.matmul, **settings)
         multiply: dict[str, Callable[[Any, Any], Any]] = {FALCON: ours}
         if options.workers > 1 and not options.memory:
-            multiply[_PLACED] = ours
+            multiply[PLACED] = ours
         multiply["dask.array.matmul"] = da.matmul
         limit = f", {options.memory / 2**30:.3g} GiB each" if options.memory else ""
         note = (
@@ -91,25 +90,25 @@ class OnDask(Comparison):
             Client(cluster) as client,
         ):  # fmt: skip
             client.wait_for_workers(options.workers)
-            client.register_plugin(_NumpyThreads(self.threads))
+            client.register_plugin(NumpyThreads(self.threads))
             small = [da.ones((64, 64), chunks=32, dtype=dtype)] * 2
             for call in multiply.values():
                 call(*small).compute()  # imports
             folder = None if made is None else Path(made)
             if folder is not None:
                 client.run(import_module, "zarr")
-                for name, x in zip("xy", _random(case, chunk), strict=True):
+                for name, x in zip("xy", random_operands(case, chunk), strict=True):
                     with dask.config.set(scheduler="synchronous"):  # chunk by chunk, here
-                        _stored(x, folder / name).compute()
-            rest = sum(_memory(client, "VmRSS"))
-            sides = [_Product(name, call, client, partial(_operands, case, chunk, folder), folder,
+                        stored(x, folder / name).compute()
+            rest = sum(memory_of(client, "VmRSS"))
+            sides = [Product(name, call, client, partial(operands_of, case, chunk, folder), folder,
                               rest) for name, call in multiply.items()]  # fmt: skip
             for x in sides:
                 x.first = sides[0]
             yield Prepared([Side(x.name, x, 0.0, x.about) for x in sides], note=note)
 
 
-class _NumpyThreads(WorkerPlugin):
+class NumpyThreads(WorkerPlugin):
     """Gives NumPy's BLAS the threads of falcon's products; Distributed starts workers with one."""
 
     def __init__(self, threads: int) -> None:
@@ -122,16 +121,16 @@ class _NumpyThreads(WorkerPlugin):
             blas.set(self.threads)
 
 
-def _chunk(memory: int | None, dtype: np.dtype) -> int:
+def chunk_of(memory: int | None, dtype: np.dtype) -> int:
     """Return the lines of a chunk: a sixteenth of a worker's memory, a multiple of 256.
 
     A task holds four: two that it reads, a copy while reading, and one of C; Python takes 150 MiB.
     """
-    side = _CHUNK if memory is None else int((memory / 16 / dtype.itemsize) ** 0.5)
+    side = CHUNK if memory is None else int((memory / 16 / dtype.itemsize) ** 0.5)
     return max(256, side // 256 * 256)
 
 
-def _random(case: Case, chunk: int) -> list[Any]:
+def random_operands(case: Case, chunk: int) -> list[Any]:
     """Return operands that tasks make."""
     shape, dtype = case.shape, of(case.dtype)
     random = da.random.default_rng(case.seed)
@@ -140,16 +139,16 @@ def _random(case: Case, chunk: int) -> list[Any]:
     return [make(size=x, chunks=chunk).astype(dtype.numpy) for x in sizes]
 
 
-def _operands(case: Case, chunk: int, folder: Path | None) -> list[Any]:
+def operands_of(case: Case, chunk: int, folder: Path | None) -> list[Any]:
     """Return x and y, read from files or made anew in the memory of the workers."""
     if folder is not None:
         return [da.from_zarr(str(folder / name)) for name in "xy"]
-    made = [x.persist() for x in _random(case, chunk)]
+    made = [x.persist() for x in random_operands(case, chunk)]
     wait(made)
     return made
 
 
-def _stored(x: Any, path: Path) -> Any:
+def stored(x: Any, path: Path) -> Any:
     """Return what computes the chunks of x and writes them to a Zarr file."""
     from zarr import create_array
 
@@ -159,7 +158,7 @@ def _stored(x: Any, path: Path) -> Any:
 
 
 @dataclass
-class _Product:
+class Product:
     """A side: its product, timed on operands that are made anew, and what it took."""
 
     name: str
@@ -168,7 +167,7 @@ class _Product:
     operands: Callable[[], list[Any]]
     folder: Path | None
     rest: int  # bytes of all workers at rest
-    first: _Product = field(init=False)  # that of the first side
+    first: Product = field(init=False)  # that of the first side
     seconds: float = inf
     held: int = 0  # bytes of operands and result in memory
     # Of each product: the bytes that were sent, and the peak of each worker.
@@ -185,15 +184,15 @@ class _Product:
         before, start = self._moved(), perf_counter()
         product = self.multiply(x, y)
         if self.folder is None:
-            with falcon.dask.placed(x, y, product) if self.name == _PLACED else nullcontext():
+            with falcon.dask.placed(x, y, product) if self.name == PLACED else nullcontext():
                 c = self._computed(product.persist())
             self.held = x.nbytes + y.nbytes + c.nbytes
         else:
-            self._computed(self.client.persist(_stored(product, self.folder / "c")))
+            self._computed(self.client.persist(stored(product, self.folder / "c")))
             c = da.from_zarr(str(self.folder / "c"))
         self.seconds = perf_counter() - start
         self.sent.append(self._moved() - before)
-        self.peaks.append(_memory(self.client, "VmHWM"))
+        self.peaks.append(memory_of(self.client, "VmHWM"))
         if self.check is None:
             given = dict(x.__dask_graph__()).keys() | dict(y.__dask_graph__()).keys()
             self.tasks = len(dict(product.__dask_graph__()).keys() - given)
@@ -202,7 +201,7 @@ class _Product:
 
     def about(self, _: float) -> dict[str, Any]:
         """Return the fields of a side; bytes sent differ from time to time, as tasks' places do."""
-        is_ours = self.name in (FALCON, _PLACED)
+        is_ours = self.name in (FALCON, PLACED)
         together = max(map(sum, self.peaks))
         facts = {
             "peak GiB": max(map(max, self.peaks)) / 2**30,
@@ -221,7 +220,7 @@ class _Product:
         """Wait until all tasks of x are done; return it."""
         most = None
         if self.first is not self:
-            most = max(_LEAST_SECONDS, _MOST_TIMES * self.first.seconds)
+            most = max(LEAST_SECONDS, MOST_TIMES * self.first.seconds)
         try:
             done = wait(futures_of(x), timeout=most).done
         except TimeoutError:
@@ -232,13 +231,34 @@ class _Product:
 
     def _moved(self) -> int:
         """Return the bytes that workers have sent to others."""
-        return sum(self.client.run(_sent).values())
+        return sum(self.client.run(sent_by).values())
 
 
-def _sent(dask_worker: Any) -> int:
+def sent_by(dask_worker: Any) -> int:
     return int(dask_worker.transfer_outgoing_bytes_total)
 
 
-def _memory(client: Any, field: str) -> list[int]:
+def memory_of(client: Any, field: str) -> list[int]:
     """Return a size of each worker's process; 0 where it is not known."""
     return [size or 0 for size in client.run(process_bytes, field).values()]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sizes", nargs=3, type=int, metavar=("M", "N", "K"))
+    parser.add_argument("--dtype", type=lambda x: x.split(","), default=["float32"],
+                        help="several with commas (default float32)")  # fmt: skip
+    parser.add_argument("--memory", type=parse_bytes, metavar="BYTES", help="limit of each worker; "
+                        "operands and result are then Zarr files in TMPDIR")  # fmt: skip
+    parser.add_argument("--workers", type=int, default=2, help="processes (default 2)")
+    parser.add_argument("--chunk", type=int, help="lines of a chunk (default 4096, or a sixteenth "
+                        "of --memory)")  # fmt: skip
+    parser.add_argument("--scheme", default="auto")
+    parser.add_argument("--threads", type=int, help="of each task")
+    add_measurement(parser)
+    options = parser.parse_args()
+    return run(OnDask(options), options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
