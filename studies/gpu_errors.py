@@ -1,9 +1,9 @@
 """Errors of float32 by parts on a GPU: ``python studies/gpu_errors.py [K ...] [-o FILE]``.
 
-RMS errors over those of cuBLAS's float32, and in brackets over those of sums in order (cuBLAS may cut
-long sums, and then errs less); after them the bias, the mean error toward larger numbers relative to
-the quadratic mean of C. Then products of which entries depend on single numbers: the largest error
-of an entry, relative to it. Some rows are compared with float64.
+RMS errors over those of cuBLAS's float32, and in brackets over those of sums in order (cuBLAS may
+cut long sums, and then errs less); after them the bias, the mean error toward larger numbers,
+relative to the quadratic mean of C. Then products of which entries depend on single numbers: the
+largest error of an entry, relative to it. Some rows are compared with float64.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ SCHEMES = ("classical", "strassen", "3x4x4:38", "4x4x4:49")
 
 # The sums of float32 in order, a thread per entry.
 IN_ORDER = """
-extern "C" __global__ void in_order(const float *a, const float *b, float *c, long long n, long long inner) {
+extern "C" __global__ void in_order(const float *a, const float *b, float *c,
+                                    long long n, long long inner) {
     const long long j = blockIdx.x * (long long)blockDim.x + threadIdx.x, i = blockIdx.y;
     float sum = 0;
     for (long long k = 0; k < inner && j < n; ++k)
@@ -132,9 +133,7 @@ def main(arguments: list[str] | None = None) -> None:
     }
     for scheme in SCHEMES:
         print(f"\n{scheme}: errors over cuBLAS's (over those of sums in order), bias")
-        rows = [
-            (kind, *(entry(of_K[K][scheme]) for K in lengths)) for kind, of_K in found.items()
-        ]
+        rows = [(kind, *(entry(of_K[K][scheme]) for K in lengths)) for kind, of_K in found.items()]
         show([("", *(f"K = {K}" for K in lengths)), *rows])
     entries = {}
     for name, (left, right) in single(4096).items():

@@ -286,7 +286,8 @@ def _flag_of(plan: Plan) -> repaired.Flag | None:
 def _classical(plan: Plan) -> Plan:
     """Return the plan of the same problem by cuBLAS alone."""
     operand = None if plan.method.splits > 1 else plan.method.operand
-    return replace(plan, method=_without_limit(plan.problem, None, operand), guarded=False, optional=False)
+    method = _without_limit(plan.problem, None, operand)
+    return replace(plan, method=method, guarded=False, optional=False)
 
 
 def _without_limit(problem: Problem, scheme: Scheme | None, operand: DType | None) -> Method:

@@ -174,8 +174,8 @@ def growth_of_sums(inner: int, index: int) -> float:
 
     Measured on an H200, for two float16 parts in one piece: 1.31, 1.85, 2.19, 3.03 for 300, 700,
     1024, 2048 (up to 3.5 for uneven rows and columns). Errors of pieces add up at random, as those
-    of float32 sums do. An adder of 8 terms with a bit less (simulated; said to be an A100's) errs up
-    to twice as much.
+    of float32 sums do. An adder of 8 terms with a bit less (simulated; said to be an A100's) errs
+    up to twice as much.
     """
     piece = longest(inner)
     known = 3.5 if knows_sums(index) else 7.0

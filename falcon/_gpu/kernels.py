@@ -207,7 +207,8 @@ def powers(
         begins = matrix.pointer, matrix.ld * matrix.itemsize
         aligned = unit and not any(at % ACCESS_BYTES for at in begins)
         order = (np.int32(y) for y in (parts, along, aligned))
-        of_norms.append([matrix.pointer, *matrix.strides, lines, sums, *order, x.powers, x.segments])
+        found = lines, sums, *order, x.powers, x.segments
+        of_norms.append([matrix.pointer, *matrix.strides, *found])
         of_powers.append([sums, np.int32(parts), lines, x.block, x.powers])
         grids.append((-(-groups * parts // geometry.WARPS), -(-x.block // geometry.BLOCK_THREADS)))
     norms, threads = map(sum, zip(*grids, strict=True))

@@ -1,8 +1,9 @@
 """Which problems had to be repaired: repair.cu writes how many regions to memory of the host.
 
-The host reads the largest number at the next call, without waiting for the device. A problem of which more
-than a 32nd was repaired is multiplied classically, in its own arithmetic, for as long as that is
-likely to go on: the next 8 calls, and about twice as many each time that it is tried again in vain.
+The host reads the largest number at the next call, without waiting for the device. A problem of
+which more than a 32nd was repaired is multiplied classically, in its own arithmetic, for as long as
+that is likely to go on: the next 8 calls, and about twice as many each time that it is tried again
+in vain.
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ from .matrix import Memory
 _CUBLAS_BYTES = 32 * 2**20
 # What recorded graphs will use when they are replayed.
 _kept: list[Any] = []
-# By library and device: the least bytes that were refused to what can do without them, and until when
-# that counts. A refusal takes tens of milliseconds, and empties the caches of the library's pool, so
-# that nothing is asked for again until the driver has as much.
+# By library and device: the least bytes that were refused to what can do without them, and until
+# when that counts. A refusal takes tens of milliseconds, and empties the caches of the library's
+# pool, so that nothing is asked for again until the driver has as much.
 _refused: dict[tuple[str, int], tuple[int, float]] = {}
 _AGAIN = 10.0
 

@@ -45,7 +45,7 @@ class State:
         self.room = None  # bytes that can be allocated at a time
         self.freed = 0  # what had been allocated when the pool was last emptied
         self.fills, self.waits = [], []  # bytes; (stream that waits, stream of the event)
-        # How tensor cores add up products of 16 bits: terms at a time, and bits beyond float32; or not.
+        # How tensor cores add up products of 16 bits: terms at a time, bits beyond float32; or not.
         self.truncates = None
         self.pinned = []  # memory of the host
 

@@ -21,8 +21,8 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
     FALCON_NAME(long long inner, long long first, const FALCON_A *__restrict__ x_0, long long line_stride_0,
                 long long inner_stride_0, long long lines_0, LinePart *found_0, int parts_0, int along_0, int aligned_0,
                 unsigned *powers_0, float *segments_0, const FALCON_A *__restrict__ x_1, long long line_stride_1,
-                long long inner_stride_1, long long lines_1, LinePart *found_1, int parts_1, int along_1,
-                int aligned_1, unsigned *powers_1, float *segments_1) {
+                long long inner_stride_1, long long lines_1, LinePart *found_1, int parts_1, int along_1, int aligned_1,
+                unsigned *powers_1, float *segments_1) {
     typedef FALCON_S S;
     constexpr int W = FALCON_ACCESS_BYTES / sizeof(FALCON_A), L = FALCON_SEGMENT;
     const bool second = blockIdx.x >= first;
@@ -35,6 +35,9 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
     const long long block = blockIdx.x - (second ? first : 0);
     if (block == 0 && threadIdx.x == 0 && threadIdx.y == 0)
         *reinterpret_cast<State *>(second ? powers_1 : powers_0) = {0, FALCON_INFINITY, 0};
+    // Parts are whole segments; of one line, whole accesses of a warp.
+    const int unit = along ? FALCON_LANES * W : FALCON_OF_PARTS ? L : 1;
+    const long long run = (inner + parts * unit - 1) / (parts * unit) * unit;
     // A warp has the part `part` of one line, or of FALCON_LANES * W lines.
     const int tile = along ? 1 : FALCON_LANES * W;
     const long long group = block * FALCON_WARPS + threadIdx.y, tiles = (lines + tile - 1) / tile;
@@ -42,10 +45,7 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
     if (part >= parts)
         return;
     const long long line = group % tiles * tile + (along ? 0 : (long long)threadIdx.x * W);
-    // Parts are whole segments; of one line, whole accesses of a warp.
     const int step = along ? FALCON_LANES * W : 1;
-    const long long unit = along ? FALCON_LANES * W : FALCON_OF_PARTS ? L : 1;
-    const long long run = (inner + parts * unit - 1) / (parts * unit) * unit;
     const long long begin = part * run, end = begin + run < inner ? begin + run : inner;
     const int mine = along ? threadIdx.x * W : 0; // of a step
     // Element e of this thread's vector: of its line, or of neighbouring lines.

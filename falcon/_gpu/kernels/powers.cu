@@ -35,7 +35,6 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
     if (place >= block || place >= lines)
         return;
     double total = 0, least = 0, largest = 0;
-    float granule = __uint_as_float(FALCON_INFINITY);
     int count = 0, present = 0;
     bool known = true;
     for (long long line = place; line < lines; line += block, ++count) {
@@ -48,10 +47,10 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
             continue;
         known = known && square >= 0x1p-800 && square <= 0x1p1000; // false for a NaN too
         if (fit) {
-            const double usual = whole.exponents / whole.count - 126.5; // half of a bit above their power of two
+            // That of the norm, and the mean of the elements' exponents, half of a bit above their powers of two.
             known = known && FALCON_SPARSE * (long long)whole.count >= (inner < 128 ? inner : 128) &&
-                    log2(square) / 2 - usual < FALCON_RANGE;
-            granule = whole.granule < granule ? whole.granule : granule;
+                    (0.5 * ilogb(square) + 126.5 - FALCON_RANGE) * whole.count < whole.exponents;
+            atomicMin(&reinterpret_cast<State *>(powers)->granule, __float_as_uint(whole.granule));
         }
         total += square;
         least = present && least <= square ? least : square;
@@ -99,11 +98,8 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
     if (fit && known && present) {
         up = fit - ((ilogb(largest) + 2) >> 1);
         known = up >= -most && up + (scaled ? top - bottom : 0) <= most;
-    }
-    if (fit && known && present) { // means.cu: norms are known to a factor of 2
-        State *facts = reinterpret_cast<State *>(powers);
-        atomicMin(&facts->granule, __float_as_uint(granule));
-        atomicMax(&facts->largest, __float_as_uint((float)ldexp(1.0, (ilogb(largest) + 2) >> 1)));
+        // The largest norm, to a factor of 2.
+        atomicMax(&reinterpret_cast<State *>(powers)->largest, __float_as_uint((float)ldexp(1.0, fit - up)));
     }
     constexpr int repeated = FALCON_ACCESS_BYTES / sizeof(FALCON_S);
     const long long units = (lines + FALCON_UNIT - 1) / FALCON_UNIT * FALCON_UNIT;
