@@ -12,7 +12,7 @@ from dataclasses import asdict
 import numpy as np
 
 from falcon._backends import available_backends
-from falcon._core.dtypes import BY_ARITHMETIC, ENGINE, of
+from falcon._core.dtypes import BY_ARITHMETIC, BY_ARITHMETIC_ON_GPUS, CUDA, ENGINE, of
 from falcon._core.options import Options, thread_count
 from falcon._core.problem import Problem
 from falcon.decision.machine import cpu_family
@@ -23,7 +23,11 @@ BY_NUMPY = "float32", "float64", "complex64", "complex128", "int64"
 
 
 def main() -> None:
-    argparse.ArgumentParser(description=__doc__).parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--gpu", action="store_true", help="a GPU's, for falcon/_gpu/rates.json")
+    if parser.parse_args().gpu:
+        of_gpu()
+        return
     rows = []
     for backend in available_backends():
         types = [*ENGINE, *BY_ARITHMETIC.values()]
@@ -40,6 +44,18 @@ def main() -> None:
                 row = {name: short(x) for name, x in asdict(rates).items()}
                 rows.append(json.dumps(head | {"dtype": operand.name, "threads": threads} | row))
     print("[\n" + ",\n".join(rows) + "\n]")
+
+
+def of_gpu():
+    from falcon._gpu import device, rates
+
+    found = {}
+    for operand in (*CUDA, *BY_ARITHMETIC_ON_GPUS.values()):
+        row = asdict(rates.measure(0, operand))
+        del row["multiprocessors"], row["l2_bytes"]
+        found[operand.name] = {name: short(x) for name, x in row.items()}
+    rows = (f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in found.items())
+    print(f"{json.dumps(device.properties(0).name)}: {{\n" + ",\n".join(rows) + "\n}")
 
 
 def short(value):

@@ -206,12 +206,19 @@ class _Handle:
             self._unused[self.index].append(self.pointer)
 
 
-_of_thread = local()
+class _Handles(local):
+    """The thread's handles by device."""
+
+    def __init__(self) -> None:
+        self.of_device: dict[int, _Handle] = {}
+
+
+_of_thread = _Handles()
 
 
 def handle(workspace: Memory | None) -> int:
     """Return the thread's handle, in the current stream; `workspace`: None for the handle's own."""
-    handles, index = vars(_of_thread), device.current()
+    handles, index = _of_thread.of_device, device.current()
     found = handles.get(index)
     if found is None:
         found = handles[index] = _Handle(index)

@@ -138,7 +138,7 @@ def source(
 ) -> str:
     """Say where `rates` come from; parameters as there."""
     if problem.device is not None:
-        return "measured on this GPU"
+        return "measured on a GPU of this kind"
     kind, machine = (operand or problem.operand).measured, profile(backends)
     if not _is_shipped(backend.name):
         is_known = (backend.name, kind.name, problem.threads) in machine.rates

@@ -25,7 +25,7 @@ def forget():
         del machine._profiles[number]
     repaired._memory = None
     repaired._flags.clear()
-    vars(cublas._of_thread).clear()
+    cublas._of_thread.of_device.clear()
     cublas._Handle._unused.clear()
     calls._calls.clear()
     planner._plans.clear()

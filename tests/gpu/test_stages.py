@@ -150,7 +150,7 @@ def test_handles_are_falcons_own_and_used_again(cupy, state):
 def test_errors_of_cublas_are_told(cupy, monkeypatch):
     a = on_device(cupy, whole((32, 32), 1), "float32")
     falcon.gemm(a, a, scheme="classical")
-    monkeypatch.setattr(vars(cublas._of_thread)[0], "pointer", 5)
+    monkeypatch.setattr(cublas._of_thread.of_device[0], "pointer", 5)
     with pytest.raises(RuntimeError, match="cuBLAS failed: the library was not init"):
         falcon.gemm(a, a, scheme="classical")
 
