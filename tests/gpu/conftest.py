@@ -16,6 +16,7 @@ from . import fake_cublas, fake_cupy
 def forget():
     available._works = False
     device.properties.cache_clear()
+    rates.shipped.cache_clear()
     workspaces.release()
     for cached in (kernels._function, device.on_stream, cublas._wrapper, cublas._library):
         cached.cache_clear()

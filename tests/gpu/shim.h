@@ -2,7 +2,6 @@
 // thread by thread. Bound in front of a generated source; shim_end.h goes behind it.
 #include <cstddef>
 #include <cstring>
-#include <map>
 #include <utility>
 
 // What the kernels use of <cmath>, which takes the compiler longer than a kernel.
@@ -12,6 +11,7 @@ int ilogb(double x);
 double ldexp(double x, int power);
 double log2(double x);
 double rint(double x);
+double sqrt(double x);
 }
 
 #define FALCON_HOST 1
@@ -40,8 +40,8 @@ template <class X> static X warp_total(const X &x) {
     return total;
 }
 static float segment_sum(float x, long long segment) {
-    static thread_local std::map<long long, float> sums; // 16 threads have a segment
-    float &sum = sums[segment];
+    static thread_local float sums[4096]; // 16 threads have a segment, and a warp its own ones
+    float &sum = sums[segment % 4096];
     return sum = threadIdx.x % 16 ? sum + x : x;
 }
 static float __uint_as_float(unsigned u) {
