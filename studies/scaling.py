@@ -1,20 +1,11 @@
-"""Many cores: what is chosen, what threads wait for: ``python studies/scaling.py [MxNxK ...]``.
-
-For each shape and number of threads, of the classical algorithm, Strassen's and what "auto" would
-take: stages (each ends with a barrier), and claims of units by threads, with the shortest, the
-median and the longest in microseconds. Layouts are those for that many threads; the threads that
-run are those of this machine. From the times of claims follows, by simulation, the share of time in
-which threads wait for others: when all are equally fast, and when half of them have half the speed.
-`94 in 26, 8x`: 94 units in 26 claims of at most 8. The combines' share of the time is that of cores
-alone; their milliseconds are those of cores, those that a machine's memory takes for the bytes that
-they move, and those that the cost model predicts.
+"""Many cores: what is chosen, and what threads of different speed cost: ``studies/scaling.py``.
 
 ``python studies/scaling.py --half [MxNxK ...]``: a helper at half speed, measured. A program that
 is busy half of the time runs on the CPU of the helper, in slices of 0.1 ms with real-time priority
 where the system allows it, else beside it as the system schedules it. Time over the ideal one, for
 the share of the CPU that the helper was left; needs two CPUs.
 
-``python studies/scaling.py --choice``: what "auto" would take on machines of many cores, on paper.
+``python studies/scaling.py``: what "auto" would take on machines of many cores, on paper.
 Cores multiply and add by themselves; memory has one bandwidth for all. The table takes the rates
 that falcon ships for one thread of a Zen 4, lets cores grow with the threads and memory up to what
 its maker publishes. Beside it is the ratio of arithmetic to memory that FalconGEMM's equations
@@ -26,7 +17,6 @@ while another program streams memory, and without it.
 from __future__ import annotations
 
 import argparse
-import heapq
 import os
 import subprocess
 import sys
@@ -39,10 +29,9 @@ from common import operands, running, shapes_of, show
 import falcon
 from falcon._backends import available_backends
 from falcon._core.dtypes import FLOAT32, FLOAT64, of
-from falcon._core.model import seconds
 from falcon._core.options import Options
 from falcon._core.problem import Problem
-from falcon._cpu import _core, blocking
+from falcon._cpu import _core
 from falcon._cpu.extension import isa
 from falcon._cpu.pool import kept_bytes
 from falcon._cpu.programs import engine_scheme
@@ -54,10 +43,7 @@ from falcon.schemes import get
 # Threads, and the bandwidth of the memory in GB/s: this machine's kind, a desktop with two channels
 # of DDR5-5200, a workstation with four, servers with eight and twelve channels of DDR5-4800.
 MACHINES = {2: 40, 8: 83, 16: 166, 64: 307, 128: 460}
-COUNTED = 2, 16, 64
 SIZES = 2048, 4096, 8192, 16384
-SHAPES = ("512x512x512", "1024x1024x1024", "2048x2048x2048", "4096x4096x4096", "512x3584x18944",
-          "2048x4608x3584")  # fmt: skip
 STREAM = "import numpy as np\na, b = np.ones((2, 2**26))\nwhile True: np.copyto(b, a)"
 # Busy for 0.1 ms, then asleep for as long; the arguments of the process: its CPU.
 HALF = """
@@ -74,7 +60,6 @@ while True:
         pass
     time.sleep(rest) if rest else None
 """
-MOST_CLAIMS = 2**16
 
 
 # --- what is chosen, on paper ---------------------------------------------------------------
@@ -130,7 +115,7 @@ def streamed():
     show(rows)
 
 
-# --- what threads wait for ------------------------------------------------------------------
+# --- a product on its own ------------------------------------------------------------------
 
 
 class Product:
@@ -148,98 +133,12 @@ class Product:
     def run(self, **how):
         return _core.gemm(self.layout, *self.operands, workspace=self.workspace, **how)
 
-    def claims(self, calls):
-        """Return the claims in order, rows of falcon_claim, each with its least time."""
-        found = None
-        for _ in range(calls):
-            made = np.zeros((MOST_CLAIMS, 7))
-            about = self.run(profile=True, claims=made)
-            made, self.threads = made[: about["claims"]], about["threads"]
-            made = made[np.lexsort((made[:, 3], made[:, 0]))]
-            if found is not None:  # the same claims, by other threads
-                made[:, 6] = np.minimum(made[:, 6], found[:, 6])
-            found = made
-        # A tile that took twice the time of others for its size was interrupted each time.
-        each, is_gemm = found[:, 6] / (found[:, 4] - found[:, 3]), found[:, 1] == 1
-        usual = median(each[is_gemm])
-        late = is_gemm & (each > 2 * usual)
-        found[late, 6] = usual * (found[late, 4] - found[late, 3])
-        return found
-
     def seconds(self, calls):
         """Return the mean time of some calls in a row."""
         start = time.perf_counter()
         for _ in range(calls):
             self.run()
         return (time.perf_counter() - start) / calls
-
-
-def simulate(claims, speeds):
-    """Return the seconds of threads of such speeds that claim in order, stage by stage."""
-    total = 0.0
-    for stage in np.unique(claims[:, 0]):
-        free = [(0.0, -speed) for speed in speeds]  # when, and which; of equals, the fastest
-        heapq.heapify(free)
-        ends = []
-        for took in claims[claims[:, 0] == stage, 6]:
-            now, speed = heapq.heappop(free)
-            ends.append(now - took / speed)
-            heapq.heappush(free, (ends[-1], speed))
-        total += max(ends)
-    return total
-
-
-def idle(claims, speeds):
-    return 1 - claims[:, 6].sum() / (simulate(claims, speeds) * sum(speeds))
-
-
-def moved_bytes(shape, scheme, itemsize):
-    """Bytes that the combines (or packing) of A and B read and write, each once."""
-    M, N, K = shape
-    m, k, n, rank = (1, 1, 1, 1) if scheme is None else (*scheme.format, scheme.rank)
-    return itemsize * K * (M * (1 + rank / (m * k)) + N * (1 + rank / (k * n)))
-
-
-def cells_of(claims):
-    """Claims of one kind of stage: units, claims, and their least, median and largest time."""
-    units = sum(claims[claims[:, 0] == x, 4].max() for x in np.unique(claims[:, 0]))
-    low, middle, high = np.percentile(claims[:, 6] * 1e6, (0, 50, 100))
-    most = int((claims[:, 4] - claims[:, 3]).max())
-    return f"{int(units)} in {len(claims)}, {most}x", f"{low:.0f} {middle:.0f} {high:.0f}"
-
-
-def count(words, dtype):
-    titles = ("shape", "scheme", "threads", "stages", "combine: units in claims", "us", "multiply",
-              "us", "idle", "half slow", "combines", "ms: cores, memory, model")  # fmt: skip
-    rows = [titles]
-    for shape in shapes_of(words, SHAPES):
-        calls = 7 if np.prod(shape, dtype=float) < 2e10 else 3
-        for threads in COUNTED:
-            operand = of(np.dtype(dtype))
-            rates, problem = (
-                paper_rates(operand, threads),
-                Problem(*shape, operand, threads=threads),
-            )
-            taken = plan(shape, operand, threads, rates).scheme
-            for scheme in dict.fromkeys((None, get("strassen"), taken)):
-                made = Product(shape, dtype, scheme, threads)
-                claims, team = made.claims(calls), made.threads
-                is_gemm = claims[:, 1] == 1
-                equal, slow = [1] * team, [1] * (team - team // 2) + [0.5] * (team // 2)
-                combining = claims[~is_gemm, 6].sum() / team
-                memory = moved_bytes(shape, scheme, operand.itemsize) / MACHINES[threads] / 1e9
-                told = seconds(problem, blocking.method(problem, scheme, None), rates)
-                times = combining, memory, told[0][1] + told[1][1]
-                share = combining / simulate(claims, equal)
-                stages = len(np.unique(claims[:, 0]))
-                name = "classical" if scheme is None else scheme.name
-                name += " (auto)" if scheme is taken else ""
-                rows.append(("x".join(map(str, shape)), name, team, stages,
-                             *cells_of(claims[~is_gemm]), *cells_of(claims[is_gemm]),
-                             f"{idle(claims, equal):.1%}", f"{idle(claims, slow):.1%}",
-                             f"{share:.1%}",
-                             " ".join(f"{x * 1e3:.3f}" for x in times)))  # fmt: skip
-    show(rows, left=2)
 
 
 # --- a helper at half speed, measured -------------------------------------------------------
@@ -281,17 +180,15 @@ def main():
     parser.add_argument("shapes", nargs="*", help="M,N,K or MxNxK")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--rounds", type=int, default=5, help="with --half")
-    for name in ("half", "choice", "stream"):
+    for name in ("half", "stream"):
         parser.add_argument(f"--{name}", action="store_true")
     options = parser.parse_args()
-    if options.choice:
-        choice()
+    if options.half:
+        slowed(options.shapes, options.dtype, options.rounds)
     elif options.stream:
         streamed()
-    elif options.half:
-        slowed(options.shapes, options.dtype, options.rounds)
     else:
-        count(options.shapes, options.dtype)
+        choice()
 
 
 if __name__ == "__main__":

@@ -60,14 +60,10 @@ cdef extern from "falcon_cpu.h" nogil:
     enum: FALCON_WHOLE
     enum: FALCON_LOWER
     enum: FALCON_UPPER
-    ctypedef struct falcon_claim:
-        double seconds
     ctypedef struct falcon_profile:
         double combine_a, combine_b, gemm, update, wait, total
         int threads, b_kept
         const char *kernel
-        falcon_claim *claims
-        ptrdiff_t room, claimed
     const falcon_kernel *falcon_kernel_best(int most, int dtype)
     const char *falcon_isa_name(int isa)
     const char *falcon_dtype_name(int dtype)
@@ -202,5 +198,5 @@ cdef inline int scales_of(x, Py_buffer *v, ptrdiff_t lines, const double **out) 
 cdef inline dict profile_dict(const falcon_profile *prof):
     return {"combine_a": prof.combine_a, "combine_b": prof.combine_b, "gemm": prof.gemm,
             "update": prof.update, "wait": prof.wait, "total": prof.total,
-            "claims": prof.claimed, "threads": prof.threads, "b_kept": bool(prof.b_kept),
+            "threads": prof.threads, "b_kept": bool(prof.b_kept),
             "kernel": "" if prof.kernel == NULL else prof.kernel.decode()}

@@ -376,7 +376,7 @@ def pack_b(Layout layout not None, b, column_scales=None):
 
 def gemm(Layout layout not None, a, b, c, alpha=1.0, beta=0.0, *, workspace=None,
          PackedB packed=None, bint profile=False, bint report=False, row_scales=None,
-         column_scales=None, mirror=None, conjugate=(False, False), claims=None):
+         column_scales=None, mirror=None, conjugate=(False, False)):
     """C = alpha A B + beta C in place; `c` may be strided but must not overlap a or b.
 
     layout: from plan(), for operands of these sizes; where they lie otherwise than planned, one
@@ -391,10 +391,9 @@ def gemm(Layout layout not None, a, b, c, alpha=1.0, beta=0.0, *, workspace=None
     mirror: like `c`, M x N: every entry that is written to C is copied to the same place of it (for
     C's other triangle, pass C transposed).  Returns None; if report, whether all values of
     alpha A B (before beta C is added) were finite; if profile, a dict of seconds (summed over
-    threads) and more; claims: a float64 buffer that receives its falcon_claims, as far as it has
-    room.
+    threads) and more.
     """
-    cdef Py_buffer v[8]  # a, b, c, mirror, workspace, scales, claims
+    cdef Py_buffer v[7]  # a, b, c, mirror, workspace, scales
     cdef falcon_problem p
     cdef const falcon_scheme *s = form_of(layout.scheme)
     cdef falcon_profile prof
@@ -420,10 +419,6 @@ def gemm(Layout layout not None, a, b, c, alpha=1.0, beta=0.0, *, workspace=None
                 nonfinite = falcon_gemm_small(layout.kern, &p, layout.threads)
             return not nonfinite if report else None
         w = layout.room(Workspace(layout.nbytes) if workspace is None else workspace, &v[4])
-        prof.claims, prof.room = NULL, 0
-        if claims is not None:
-            PyObject_GetBuffer(claims, &v[7], PyBUF_SIMPLE | PyBUF_WRITABLE)
-            prof.claims, prof.room = <falcon_claim *>v[7].buf, v[7].len // sizeof(falcon_claim)
         with nogil:
             nonfinite = falcon_gemm(layout.kern, s, &p, layout.threads, &layout.cut, w,
                                     &prof if profile else NULL)
@@ -431,7 +426,7 @@ def gemm(Layout layout not None, a, b, c, alpha=1.0, beta=0.0, *, workspace=None
             return profile_dict(&prof)
         return not nonfinite if report else None
     finally:
-        release(v, 8)
+        release(v, 7)
 
 
 # Flop of a thread between two looks whether a signal (Ctrl-C) has come.

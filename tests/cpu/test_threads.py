@@ -21,9 +21,7 @@ from .support import ROOT, require_cpu, run_script, same_bits
 require_cpu()
 from falcon import release_workspace  # noqa: E402
 from falcon._cpu import _core  # noqa: E402  (absent where the extension is)
-from falcon._cpu.extension import isa  # noqa: E402
 from falcon._cpu.pool import Pool, kept_bytes, largest_bytes  # noqa: E402
-from falcon._cpu.programs import engine_scheme  # noqa: E402
 
 
 def product(seed, shape=(211, 223, 227), dtype="f8", scheme="strassen", threads=2):
@@ -82,47 +80,6 @@ def test_threads_have_the_modes_of_the_caller():
         flushed = [falcon.matmul(tiny, tiny.T, **x) for x in how]
     assert not any(x.any() for x in flushed)
     assert all(falcon.matmul(tiny, tiny.T, **x).all() for x in how)
-
-
-def claims_of(shape, scheme, threads, dtype="f4"):
-    """Return the result of a product laid out for so many threads, and its claims of units."""
-    M, N, K = shape
-    rng = np.random.default_rng(3)
-    a, b = (rng.standard_normal(x).astype(dtype) for x in ((M, K), (K, N)))
-    c, claims = np.empty((M, N), dtype), np.zeros((20000, 7))
-    engine = engine_scheme(None if scheme == "classical" else falcon.schemes.get(scheme))
-    kind = {"f4": "f32", "f8": "f64"}[dtype]
-    layout = _core.plan(M, N, K, kind, isa=isa(), scheme=engine, threads=threads, is_blocked=True)
-    how = {"workspace": _core.Workspace(layout.nbytes), "profile": True, "claims": claims}
-    count = _core.gemm(layout, a, b, c, **how)["claims"]
-    claims = claims[:count]
-    return c, claims[np.lexsort((claims[:, 3], claims[:, 0]))]
-
-
-@pytest.mark.parametrize("scheme", ["classical", "strassen", "strassen@strassen"])
-@pytest.mark.parametrize("dtype", ["f4", "f8"])
-def test_every_thread_of_64_is_offered_work_and_the_last_claims_are_small(scheme, dtype):
-    shape = 1030, 1020, 1010
-    expected, _ = claims_of(shape, scheme, 1, dtype)
-    for threads in (2, 16, 64):
-        got, claims = claims_of(shape, scheme, threads, dtype)
-        assert same_bits(got, expected)
-        for stage in np.unique(claims[:, 0]):
-            _, is_gemm, seats, first, end, start, seconds = claims[claims[:, 0] == stage].T
-            assert (first[1:] == end[:-1]).all() and first[0] == 0 and (end > first).all()
-            assert (seats < threads).all() and (start >= 0).all() and (seconds >= 0).all()
-            left = end[-1] - first
-            assert (end - first <= np.maximum(1, left // (2 * (threads - 1)))).all()
-            if is_gemm.all():  # each thread has at least one, in each pass
-                assert len(first) >= 0.9 * threads
-
-
-def test_claims_beyond_the_room_are_counted_only():
-    a = np.ones((300, 300))
-    layout = _core.plan(300, 300, 300, "f64", threads=2, is_blocked=True)
-    claims = np.full((2, 7), -1.0)
-    found = _core.gemm(layout, a, a, np.empty_like(a), profile=True, claims=claims[:1])
-    assert found["claims"] > 1 and (claims[0] >= 0).all() and (claims[1] == -1).all()
 
 
 @pytest.mark.parametrize("scheme", ["classical", "strassen"])

@@ -94,19 +94,11 @@ typedef struct {
     ptrdiff_t mirror_rs, mirror_cs;
 } falcon_problem;
 
-/* One claim of units: the number of its stage, whether that multiplies tiles (or combines), who claimed which units,
- * when since the call began, for how long. */
-typedef struct {
-    double stage, is_gemm, seat, first, end, start, seconds;
-} falcon_claim;
-
 /* Seconds, summed over threads; total: elapsed. */
 typedef struct {
     double combine_a, combine_b, gemm, update, wait, total;
     int32_t threads, b_kept;
-    const char *kernel;   /* whose micro-kernels multiplied; NULL: none */
-    falcon_claim *claims; /* given by the caller: NULL, or room for `room` claims; `claimed` counts all */
-    ptrdiff_t room, claimed;
+    const char *kernel; /* whose micro-kernels multiplied; NULL: none */
 } falcon_profile;
 
 /* Fills the zero fields of blk for this problem.  Reads no matrix: shapes,

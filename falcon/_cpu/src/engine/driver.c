@@ -28,7 +28,7 @@ typedef struct {
     /* The open stage: written by open_stage() alone, while no thread works. */
     ptrdiff_t m0, n0, k0; /* where its pass begins; k0 < 0 before the first */
     fl_pass pass;
-    int stage, opened; /* opened: stages so far */
+    int stage;
     int narrow_scales; /* see falcon_unscale_fn */
     ptrdiff_t units_a; /* COMBINE: units of A, before those of B */
 } fl_job;
@@ -149,7 +149,7 @@ static ptrdiff_t open_stage(void *job, ptrdiff_t *grab) {
     fl_job *j = job;
     for (;;) {
         if (j->stage == COMBINE && !j->pack_to) {
-            j->stage = GEMM, j->opened++;
+            j->stage = GEMM;
             *grab = j->pass.most_strips;
             return fl_tile_units(&j->pass);
         }
@@ -162,7 +162,6 @@ static ptrdiff_t open_stage(void *job, ptrdiff_t *grab) {
         /* several neighbouring units at a time: each reads on where the one before ended */
         *grab = FL_MAX(1, FL_MIN(8, units / (8 * j->lay.threads)));
         if (units) {
-            j->opened++;
             return units;
         }
     }
@@ -217,17 +216,11 @@ static void do_units(void *job, int seat, ptrdiff_t first, ptrdiff_t end) {
                             watch};
     falcon_profile took;
     memset(&took, 0, sizeof took);
-    const double t0 = j->profile ? fl_now() : 0;
     (j->stage == COMBINE ? combine_units : tiles)(j, &buf, first, end, &took);
     j->kern->fence();
     if (!j->profile)
         return;
-    const double seconds = fl_now() - t0;
     pthread_mutex_lock(&j->profiling);
-    if (j->profile->claimed < j->profile->room)
-        j->profile->claims[j->profile->claimed] =
-            (falcon_claim){j->opened, j->stage == GEMM, seat, (double)first, (double)end, t0 - j->began, seconds};
-    j->profile->claimed++;
     j->profile->combine_a += took.combine_a;
     j->profile->combine_b += took.combine_b;
     j->profile->gemm += took.gemm;
@@ -274,7 +267,7 @@ static int are_scales_narrow(const falcon_kernel *kern, const falcon_problem *q)
 int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob, int threads,
                 const falcon_blocking *blk, void *workspace, falcon_profile *profile) {
     if (profile)
-        *profile = (falcon_profile){.claims = profile->claims, .room = profile->room};
+        *profile = (falcon_profile){0};
     if (prob->M <= 0 || prob->N <= 0)
         return 0;
     if (prob->K <= 0 || (prob->alpha.real == 0 && prob->alpha.imag == 0)) {
