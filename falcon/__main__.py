@@ -143,10 +143,6 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("-m", action="store_true", help="the script is the name of a module")
     run.add_argument("script", nargs=argparse.PARSER, help="and its arguments; -: standard input")
 
-    report = commands.add_parser("report", help="make a page with pictures from a record file")
-    command.add_report(report)
-    report.set_defaults(run=command.report)
-
     discover = commands.add_parser(
         "discover", help="search for schemes", usage="%(prog)s [options] M N K",
         description="Search for schemes, or improve known ones. The sizes are those of the product "

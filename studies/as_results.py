@@ -2,7 +2,7 @@
 
 python studies/as_results.py FILE results.json
 
-`python -m falcon report results.json` then draws the choice of that day beside falcon's classical
+`python studies/report.py results.json` then draws the choice of that day beside falcon's classical
 algorithm and NumPy's. Errors were not measured.
 """
 

@@ -3,6 +3,7 @@
 The one for GPUs is in tests/gpu/test_bench.py.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from .bench.support import whole_run
 from .support import HANG
 
 ROOT = Path(__file__).parents[1]
@@ -88,7 +90,7 @@ def test_a_small_run(name, tmp_path):
         assert (tmp_path / "x.png").stat().st_size > 1000
 
 
-@pytest.mark.parametrize("name", sorted({*NAMES} - {*SMALL, "common"}))
+@pytest.mark.parametrize("name", sorted({*NAMES} - {*SMALL, "common", "figures", "report"}))
 def test_it_says_what_it_measures(name):
     """Studies that take minutes at their smallest."""
     command = [sys.executable, "-W", "error", ROOT / "studies" / f"{name}.py", "--help"]
@@ -96,6 +98,36 @@ def test_it_says_what_it_measures(name):
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=HANG)
     assert f"studies/{name}.py" in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_pages_of_record_files(tmp_path):
+    """Words of others are escaped, all sides are in the legends, no data is no picture."""
+    pytest.importorskip("matplotlib")
+    nothing, found = whole_run(), whole_run()
+    nothing.update(cases=[], peak=None)
+    first, *_, last = found["cases"]
+    first["label"], found["machine"]["cpu"] = "<b>harm", "A & B"
+    first["speedups"]["numpy"].update(known=False, uncertainty=0.3)
+    first["sides"]["numpy"]["correct"] = False
+    for of in "sides", "speedups":
+        last[of]["one<dnn>"] = last[of]["numpy"]
+    for name, document in {"a": found, "b": found, "none": nothing}.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(document), "utf-8")
+    out = run("report", "a.json", "b.json", folder=tmp_path)
+    out += run("report", "none.json", "-o", "new/none", folder=tmp_path)
+    assert out.split() == [str(Path(x, "index.html")) for x in ("a", "b", "new/none")]
+    page, same, empty = ((tmp_path / x).read_text("utf-8") for x in out.split())
+    assert page == same
+    assert "A &amp; B" in page and "&lt;b&gt;harm" in page
+    assert not re.search("<b>harm|<dnn>|<script|@import|url", page)
+    assert '<p class="severe">WRONG RESULT: numpy' in page
+    assert '<p class="warning">1 of 9 ratios not known to 2 %' in page
+    assert re.findall(r'(?:src|href)="(.{19})', page) == ["data:image/svg+xml;"] * 2
+    assert "<img" not in empty and len([*(tmp_path / "new/none").iterdir()]) == 1
+    for name in "rates", "speedups":
+        assert (tmp_path / "a" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert "<!-- one&lt;dnn&gt; -->" in (tmp_path / "a" / f"{name}.svg").read_text("utf-8")
 
 
 def test_libraries_have_falcons_threads():

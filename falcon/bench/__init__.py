@@ -16,7 +16,6 @@ All are measured, kept and shown in one way; an option of `bench` chooses only w
        |
     tables.py     its printed table, of all sides       summary.py   that of falcon and NumPy, and
        |                                                             the answer in one line
-    report.py     its HTML page                         figures.py   the pictures
 
 The sides of suite.py::
 

@@ -1,4 +1,4 @@
-"""``python -m falcon bench`` and ``report``: arguments, and what they choose."""
+"""``python -m falcon bench``: arguments, and what they choose."""
 
 from __future__ import annotations
 
@@ -63,13 +63,6 @@ def add_measurement(parser: argparse.ArgumentParser) -> None:
                         "and NumPy, as other measurements do: times, errors, memory")  # fmt: skip
 
 
-def add_report(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `report`."""
-    parser.add_argument("results", type=Path, help="a record file of bench -o")
-    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="folder for index.html "
-                        "and the pictures (default: named as the record file)")  # fmt: skip
-
-
 def bench(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
     """Run `bench` as asked for."""
     other = options.peers or options.quick or options.device
@@ -115,18 +108,6 @@ def counts(text: str) -> list[int]:
     if min(found) < 1:
         raise ValueError(f"--tokens {text!r}: expected positive integers")
     return found
-
-
-def report(options: argparse.Namespace) -> int:
-    """Draw the pictures and write the page."""
-    from . import records
-    from .report import write
-
-    results = options.results
-    with Progress("drawing"):
-        page = write(records.read(results), options.output or results.with_suffix(""))
-    print(page)
-    return 0
 
 
 def _peak(options: argparse.Namespace) -> int:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .records import FALCON, estimate_of
-from .tables import side_names
+from falcon.bench.records import FALCON, estimate_of
+from falcon.bench.tables import side_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,32 +1,29 @@
-"""A report on a record file: one self-contained page, and its pictures as files."""
+"""Pages with pictures of record files: ``python studies/report.py RECORD... [-o DIR]``.
+
+Per record file of ``bench -o`` one self-contained page, and its pictures as files (SVG and PNG), in
+a folder named as the record.
+"""
 
 from __future__ import annotations
 
+import argparse
 import base64
 import io
 from collections.abc import Iterable
 from html import escape
-from importlib import resources
 from pathlib import Path
 from string import Template
 from typing import Any
 
-from . import tables
+import matplotlib.pyplot as plt
+from figures import FIGURES, style
+
+from falcon._core.progress import Progress
+from falcon.bench import records, tables
 
 
 def write(document: dict[str, Any], folder: Path) -> Path:
-    """Draw the pictures of a record file (SVG and PNG) and write the page; return its path.
-
-    `document`: a record file's content.
-    `folder`: made if it does not exist.
-    Raises ValueError: matplotlib is not installed.
-    """
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise ValueError("matplotlib is missing: pip install matplotlib") from None
-    from .figures import FIGURES, style
-
+    """Draw the pictures of a record file and write the page; return its path."""
     folder.mkdir(parents=True, exist_ok=True)
     pictures = []
     with style():
@@ -49,11 +46,11 @@ def write(document: dict[str, Any], folder: Path) -> Path:
 
 def page(document: dict[str, Any], pictures: list[str]) -> str:
     """Return the page: verdicts, warnings, pictures, and what `bench` prints of the file."""
-    file = resources.files(__package__) / "data" / "report.html"
     won = [f"<b>{escape(group)}</b>. Fastest: {escape(side)}."
            for group, side in tables.verdicts(document)]  # fmt: skip
     wrong, others = (map(escape, said) for said in tables.doubts(document))
-    return Template(file.read_text(encoding="utf-8")).substitute(
+    template = Path(__file__).with_suffix(".html").read_text(encoding="utf-8")
+    return Template(template).substitute(
         setting=escape(_setting(document)),
         verdicts=_paragraphs(won, "verdict"),
         severe=_paragraphs(wrong, "severe"),
@@ -81,3 +78,24 @@ def _setting(document: dict[str, Any]) -> str:
         f"{machine['python']}. {', '.join(versions)}. Measured "
         f"{' to '.join(dict.fromkeys((times[0], times[-1])))} UTC in {len(sessions)} sessions."
     )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("records", nargs="+", type=Path, metavar="RECORD")
+    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="the folder of one record")
+    options = parser.parse_args()
+    if options.output and len(options.records) > 1:
+        parser.error(f"{len(options.records)} records were given; --output takes one")
+    for path in options.records:
+        try:
+            document = records.read(path)
+        except (ValueError, OSError) as error:
+            parser.error(str(error))
+        with Progress("drawing"):
+            written = write(document, options.output or path.with_suffix(""))
+        print(written)
+
+
+if __name__ == "__main__":
+    main()
