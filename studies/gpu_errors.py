@@ -14,7 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import cupy
 import numpy as np
 from common import show
 
@@ -41,6 +40,7 @@ extern "C" __global__ void in_order(const float *a, const float *b, float *c,
 
 def kinds(K: int) -> dict[str, Callable[[Any, tuple[int, int]], Any]]:
     """Return makers of operands by name; the longer axis is K."""
+    import cupy
 
     def along(shape: tuple[int, int]) -> int:
         return 1 if shape[1] == K else 0
@@ -66,6 +66,8 @@ def kinds(K: int) -> dict[str, Callable[[Any, tuple[int, int]], Any]]:
 
 def single(K: int) -> dict[str, tuple[Any, Any]]:
     """Return products of which entries depend on single numbers."""
+    import cupy
+
     random = cupy.random.RandomState(3)
     one, wide = cupy.eye(K), cupy.exp(3 * random.standard_normal((K, SIZE)))
     spike = cupy.full((K, K), 1e-3) * (1 + random.random_sample((K, K)))
@@ -86,6 +88,8 @@ def single(K: int) -> dict[str, tuple[Any, Any]]:
 
 def measured(K: int, kind: str, make: Callable[[Any, tuple[int, int]], Any]) -> dict[str, Any]:
     """Return the cells of a column of the table, by scheme."""
+    import cupy
+
     random = cupy.random.RandomState(K)
     a = make(random, (SIZE, K)).astype(np.float32)
     b = a.T if "X^T X" in kind else make(random, (K, SIZE)).astype(np.float32)
@@ -135,6 +139,8 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"\n{scheme}: errors over cuBLAS's (over those of sums in order), bias")
         rows = [(kind, *(entry(of_K[K][scheme]) for K in lengths)) for kind, of_K in found.items()]
         show([("", *(f"K = {K}" for K in lengths)), *rows])
+    import cupy
+
     entries = {}
     for name, (left, right) in single(4096).items():
         a, b = (x.astype(np.float32) for x in (left, right))
