@@ -153,7 +153,7 @@ def test_tune_refuses(options, message):
         falcon.tune(**options)
     with pytest.raises(TypeError, match="dtype"):
         falcon.tune([], dtype="U3")
-    with pytest.raises(TypeError, match="rounds is None; expected an integer$"):
+    with pytest.raises(TypeError, match=r"rounds is None; expected an integer$"):
         falcon.tune([], rounds=None)
 
 
