@@ -130,7 +130,7 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     command.add_bench(bench)
     _common(bench, "several, with commas")
-    bench.set_defaults(run=_bench, dtype=None)
+    bench.set_defaults(run=command.bench, dtype=None)
 
     run = commands.add_parser(
         "run", help="run a script whose NumPy products run on falcon",
@@ -189,10 +189,6 @@ def _flag_type(name: str) -> Callable[[str], Any]:
     return read
 
 
-def _gemm_options(options: argparse.Namespace) -> dict[str, Any]:
-    return {name: getattr(options, name) for name in PLANNING}
-
-
 def _dtype(options: argparse.Namespace) -> np.dtype:
     try:
         return of(options.dtype).numpy
@@ -223,7 +219,8 @@ def _plan(options: argparse.Namespace) -> int:
         raise ValueError(f"{len(shapes)} shapes were given; plan takes one")
     (shape,) = shapes
     operands = (shape.M, shape.K), (shape.K, shape.N)
-    plan = falcon.plan(*operands, _dtype(options), **_gemm_options(options))
+    how = {name: getattr(options, name) for name in PLANNING}
+    plan = falcon.plan(*operands, _dtype(options), **how)
     is_named = options.scheme != "auto"
     print(plan if is_named else plan.explain())
     if is_named and not options.compare:
@@ -305,10 +302,6 @@ def _run(options: argparse.Namespace) -> int:
         falcon.set_config(verbose=True)
     start()
     return 0
-
-
-def _bench(options: argparse.Namespace) -> int:
-    return command.bench(options, _gemm_options(options))
 
 
 def _discover(options: argparse.Namespace) -> int:

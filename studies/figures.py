@@ -68,14 +68,14 @@ def columns(groups: list[str], height: float) -> tuple[Figure, list[Axes]]:
     return figure, list(axes[0])
 
 
-def legend(figure: Figure, more: Iterable[tuple[Any, str]] = (), columns: int = 4) -> None:
+def legend(figure: Figure, more: Iterable[tuple[Any, str]] = ()) -> None:
     """Put one legend of all panels below them."""
     shown: dict[str, Any] = {}
     for axis in figure.axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             shown.setdefault(label, handle)
     shown |= {label: handle for handle, label in more}
-    figure.legend(list(shown.values()), list(shown), loc="outside lower center", ncols=columns)
+    figure.legend(list(shown.values()), list(shown), loc="outside lower center", ncols=4)
 
 
 def dtypes_of(items: list[dict[str, Any]]) -> list[str]:

@@ -25,7 +25,7 @@
     packed.py    PackedOperand: a right operand that is packed once
     arrays.py    users' operands as NumPy arrays
     checks.py    values of options, parsed and checked
-    files.py     users' files are read
+    files.py     users' files are read, JSON files replaced
     lazy.py      a property that is computed once, without a lock
     locks.py     locks that a forked child can take
     cpus.py      CPUs and memory that this process may use

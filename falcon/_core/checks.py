@@ -95,14 +95,17 @@ def check_switch(name: str, value: Any) -> bool:
 
 def check_count(name: str, value: Any, least: int = 1, expected: str = "an integer") -> int | None:
     """None, or an integer of at least `least`; `expected` says what else is allowed."""
-    if value is None:
-        return None
+    return None if value is None else check_integer(name, value, least, f"{expected} or None")
+
+
+def check_integer(name: str, value: Any, least: int = 1, expected: str = "an integer") -> int:
+    """An integer of at least `least`; `expected` says what else is allowed."""
     try:
         if isinstance(value, bool | np.bool_ | np.ndarray):
             raise TypeError
         count = index(value)
     except TypeError:
-        raise TypeError(f"{name} is {value!r}; expected {expected} or None") from None
+        raise TypeError(f"{name} is {value!r}; expected {expected}") from None
     if count < least:
         raise ValueError(f"{name} is {value!r}; expected an integer >= {least}")
     return count

@@ -20,8 +20,7 @@ class _Cpus(threading.local):
 
 _cpus = _Cpus()
 _CPUS_SECONDS = 0.01
-
-
+_ROOT = Path("/")
 # The default limit of a workspace, and the share of the memory that it may take.
 _LARGEST_KEPT = 512 * 2**20
 _MEMORY_SHARE = 32
@@ -32,7 +31,7 @@ def usable_cpus() -> int:
     now = monotonic()
     if now >= _cpus.until:
         cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        _cpus.count = max(1, min(cpus or 1, _cpu_quota() or cpus or 1))
+        _cpus.count = max(1, min(cpus or 1, cpu_quota() or cpus or 1))
         _cpus.until = now + _CPUS_SECONDS
     return _cpus.count
 
@@ -43,7 +42,7 @@ def memory_bytes() -> int:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         memory = 0
-    limits = (memory, _memory_limit(), *_process_limits())
+    limits = (memory, memory_limit(), *_process_limits())
     return min((x for x in limits if x and x > 0), default=0)
 
 
@@ -51,17 +50,6 @@ def kept_bytes() -> int:
     """Bytes of workspace that a call takes by default: 1/32 of the memory, at most 512 MiB."""
     memory = memory_bytes()
     return min(_LARGEST_KEPT, memory // _MEMORY_SHARE) if memory else _LARGEST_KEPT // 8
-
-
-@cache
-def _cpu_quota() -> int | None:
-    """CPUs by the cgroup's quota, rounded up; read once, because every call needs it."""
-    return cpu_quota(Path("/"))
-
-
-@cache
-def _memory_limit() -> int | None:
-    return memory_limit(Path("/"))
 
 
 def _process_limits() -> list[int]:
@@ -73,10 +61,11 @@ def _process_limits() -> list[int]:
     return [resource.getrlimit(x)[0] for x in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
 
 
-def cpu_quota(root: Path) -> int | None:
+@cache  # read once, because every call needs it
+def cpu_quota(root: Path = _ROOT) -> int | None:
     """Return the least quota of this process's cgroup and those above it, in whole CPUs.
 
-    Returns None if there is no quota. `root` is the folder that holds /proc and /sys.
+    That is rounded up; None if there is no quota. `root`: the folder that holds /proc and /sys.
     """
     found = []
     for folder in _folders(root):
@@ -89,7 +78,8 @@ def cpu_quota(root: Path) -> int | None:
     return min(found, default=None)
 
 
-def memory_limit(root: Path) -> int | None:
+@cache
+def memory_limit(root: Path = _ROOT) -> int | None:
     """Return the least memory limit of this process's cgroup and those above it, in bytes."""
     found = []
     for folder in _folders(root):

@@ -304,10 +304,10 @@ class Plan:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the decision; chunks are computed again on the machine that loads it."""
-        about = self.why, self.seconds, self.guarded, self.optional, self.options, self.rates
-        how = self.scheme, self.method.operand
-        parts = self.parts and (self.method, self.parts)
-        return _restored, (self.problem, self.backend, how, *about, *parts)
+        kept = ["why", "seconds", "guarded", "optional", "options", "rates"]
+        kept += ["method", "parts"] if self.parts else []
+        about = {name: getattr(self, name) for name in kept}
+        return _restored, (self.problem, self.backend, self.scheme, self.method.operand, about)
 
     def __repr__(self) -> str:
         return f"<Plan {self.problem}: {self.method.label} on backend {self.backend.name}>"
@@ -371,19 +371,17 @@ class Plan:
         return f"{self}\n\n{table}" + (f"\n... and {left} more" if left > 0 else "")
 
 
-def _restored(problem: Problem, backend: Any, how: tuple[Any, Any], *about: Any) -> Plan:
-    """Return a pickled plan, with the same scheme and backend."""
-    scheme, operand = how
+def _restored(
+    problem: Problem, backend: Any, scheme: Any, operand: DType | None, about: dict[str, Any]
+) -> Plan:
+    """Return a pickled plan, with the same scheme and backend; `about`: its other fields."""
     reason = backend.why_unavailable() or backend.why_not(problem, operand)
     if reason is not None:
         raise ValueError(f"a plan for backend {backend.name!r} cannot be loaded here: {reason}")
-    why, seconds, guarded, optional, options, rates, *parts = about
-    rest: dict[str, Any] = {"guarded": guarded, "optional": optional, "options": options}
-    rest["rates"] = rates
-    if parts:
-        method, cut = parts
-        return Plan(problem, backend, method, why, seconds, parts=cut, **rest)
-    found = backend.candidates(problem, (scheme,), options.workspace_limit, operand)
-    if not found:
-        raise ValueError(f"workspace_limit is {options.workspace_limit}, which {scheme!r} exceeds")
-    return Plan(problem, backend, found[0], why, seconds, **rest)
+    if "method" not in about:
+        limit = about["options"].workspace_limit
+        found = backend.candidates(problem, (scheme,), limit, operand)
+        if not found:
+            raise ValueError(f"workspace_limit is {limit}, which {scheme!r} exceeds")
+        about = {**about, "method": found[0]}
+    return Plan(problem, backend, **about)

@@ -21,6 +21,7 @@ from typing import Any
 from threadpoolctl import LibController, ThreadpoolController
 
 from falcon._core import threads
+from falcon._core.locks import ForkLock
 from falcon._core.options import settings
 
 from . import _core
@@ -34,7 +35,7 @@ _LOADERS = ("numpy", "scipy.linalg", "scipy.sparse.linalg")
 
 # When `look` is to be called again.
 next_look = 0.0
-_lock = threading.Lock()
+_lock = ForkLock()
 _libraries: dict[str, _Library] = {}
 _loaded: tuple[bool, ...] = ()
 
@@ -99,7 +100,8 @@ class _Library:
 def look() -> None:
     """Let the loaded copies of OpenBLAS share falcon's threads, or not, as the settings say."""
     global next_look, _loaded
-    if not _lock.acquire(blocking=False):
+    lock = _lock.lock  # another one in a child that is forked meanwhile
+    if not lock.acquire(blocking=False):
         return
     try:
         next_look = perf_counter() + _EVERY
@@ -114,7 +116,7 @@ def look() -> None:
             library.update(wanted)
         threads.are_shared = all(x.is_on for x in _libraries.values()) and bool(_libraries)
     finally:
-        _lock.release()
+        lock.release()
 
 
 def states() -> dict[str, str]:
@@ -151,13 +153,3 @@ def _start_anew(dynlib: Any) -> None:
         library.blas_thread_init()
     finally:
         os.unsetenv(_VARIABLE)
-
-
-def _forget() -> None:
-    """In a forked child, whose OpenBLAS starts new workers: the lock may have been held."""
-    global _lock
-    _lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)

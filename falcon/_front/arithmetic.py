@@ -21,7 +21,7 @@ from falcon._gpu.where import promoted
 from falcon.schemes import Scheme
 
 from .adapters import Adapter
-from .validate import check_numeric, type_named
+from .validate import check_numeric, check_shape, type_named
 
 
 def common_type(adapter: Adapter, operands: Iterable[Any]) -> DType:
@@ -170,7 +170,6 @@ def check_cast(adapter: Adapter, out: Any, dtype: DType) -> None:
 def check_out(adapter: Adapter, out: Any, shape: tuple[int, ...], dtype: DType) -> None:
     """Raise unless a result of this shape and dtype can be written to `out`."""
     check_cast(adapter, out, dtype)
-    if tuple(out.shape) != shape:
-        raise ValueError(f"out has shape {tuple(out.shape)}; expected {shape}")
+    check_shape("out", out, shape)
     if adapter.device is None and not out.flags.writeable:
         raise ValueError("out is read-only")

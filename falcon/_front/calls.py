@@ -167,13 +167,9 @@ def _is_plain_sum(c: Any, out: np.ndarray | None, result: np.ndarray) -> bool:
 
 def _is_simple(a: Any, b: Any, out: np.ndarray | None, result: Any) -> bool:
     """Whether a call multiplies NumPy's arrays, and writes to memory of its own."""
-    if not type(a) is type(b) is type(result) is np.ndarray:
+    if not type(a) is type(b) is type(result) is np.ndarray or 0 in (*a.shape, *result.shape):
         return False
-    return (
-        0 not in (*a.shape, *result.shape)
-        and (out is None or out.shape == result.shape)
-        and (out is None or not (_overlap(out, a) or _overlap(out, b)))
-    )
+    return out is None or (out.shape == result.shape and not (_overlap(out, a) or _overlap(out, b)))
 
 
 def _is_as_numpy(

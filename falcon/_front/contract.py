@@ -27,6 +27,7 @@ from .matmul import matmul
 from .pairs import Pairs
 from .planner import requested
 from .subscripts import as_text, axes_to_sum, is_view, planned
+from .validate import check_shape
 
 # Of axes that `tensordot` sums over or keeps.
 _LABELS = "".join(map(chr, range(ord("A"), ord("A") + 256)))
@@ -195,8 +196,7 @@ def einsum(
     if not isinstance(optimize, bool | str):
         optimize = tuple(tuple(x) if isinstance(x, list) else x for x in optimize)
     plan = planned(text, tuple(tuple(x.shape) for x in arrays), optimize)
-    if target is not None and tuple(target.shape) != plan.shape:
-        raise ValueError(f"einsum: out has shape {tuple(target.shape)}; expected {plan.shape}")
+    check_shape("einsum: out", target, plan.shape)
     by_columns = order == "F" or (order == "A" and all(x.flags.f_contiguous for x in arrays))
     pairs, labels = Pairs(adapter, common, options), list(plan.inputs)
     is_whole = all(map(is_, arrays, given)) and not any(plan.indices)
@@ -335,8 +335,7 @@ def _tensordot(name: str, a: Any, b: Any, axes: Any, out: Any, options: CallOpti
     target = None if out is None else adapter.target(target)
     sizes = dict(zip((*xs, *ys), (*x.shape, *y.shape), strict=True))
     shape = tuple(sizes[z] for z in kept)
-    if target is not None and tuple(target.shape) != shape:
-        raise ValueError(f"{name}: out has shape {tuple(target.shape)}; expected {shape}")
+    check_shape(f"{name}: out", target, shape)
     with adapter.current():
         pairs = Pairs(adapter, None, options)
         if left:

@@ -21,7 +21,7 @@ from .arithmetic import check_out, operand_type, result_type, scalar_type, why_n
 from .calls import recall, remember
 from .execute import Product, multiply
 from .planner import requested
-from .validate import number, scalar
+from .validate import check_added, check_matrix, check_shape, scalar
 
 # Types of alpha and beta of calls that are recalled.
 _SCALARS = float, int
@@ -127,9 +127,7 @@ def gemm(
         plain_call = (alpha, beta) == (1, 1)
     if plain_call and (known := recall(a, b, out, arguments, c)) is not None:
         return known
-    number("beta", beta)
-    if beta != 0 and c is None:
-        raise ValueError(f"beta is {beta!r} but c is missing")
+    check_added(beta, c)
     adapter, a, b, c, target = enter(a=a, b=b, c=c, out=out)
     chosen = options_for(packed, "gemm", KEYWORDS, options, adapter.device)
     left = adapter.array("a", a)
@@ -137,19 +135,14 @@ def gemm(
     right: Any = packed if source is None else source  # has shape and dtype
     added = None if c is None else adapter.array("c", c)
     for name, x in (("a", left), ("b", right), ("c", added)):
-        if x is not None and len(x.shape) != 2:
-            raise ValueError(
-                f"{name} has shape {tuple(x.shape)}; expected a matrix (use falcon.matmul for "
-                "vectors and batches)"
-            )
+        check_matrix(name, x, " (use falcon.matmul for vectors and batches)")
     (M, K), (inner, N) = left.shape, right.shape
     if inner != K:
         raise ValueError(
             f"a has shape {tuple(left.shape)} and b {tuple(right.shape)}: a's columns ({K}) must "
             f"equal b's rows ({inner})"
         )
-    if added is not None and tuple(added.shape) != (M, N):
-        raise ValueError(f"c has shape {tuple(added.shape)}; expected {(M, N)}")
+    check_shape("c", added, (M, N))
     if beta == 0:
         added = None
     target = None if out is None else adapter.target(target)

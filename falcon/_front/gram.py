@@ -20,7 +20,7 @@ from .batches import by_plan, first_of, in_one_call
 from .execute import Product, multiply, without
 from .matmul import matmul
 from .planner import plan_for, requested
-from .validate import number, real_scalar, scalar
+from .validate import check_added, check_shape, real_scalar, scalar
 
 Part = Literal["full", "lower", "upper"]
 _PARTS = get_args(Part)
@@ -119,9 +119,7 @@ def gram(
         return matmul(x, x.T, out) if transpose else matmul(x.T, x, out)  # recalls its calls
     if plain_call and out is None and _is_small_complex(x, transpose):
         return _by_halves(x, transpose, conjugate)
-    number("beta", beta)
-    if beta != 0 and c is None:
-        raise ValueError(f"beta is {beta!r} but c is missing")
+    check_added(beta, c)
     adapter, x, c, target = enter(x=x, c=c, out=out)
     chosen = requested("gram", KEYWORDS, options, adapter.device)
     array = adapter.array("x", x)
@@ -132,8 +130,7 @@ def gram(
     M = array.shape[-2] if transpose else array.shape[-1]
     shape = (*array.shape[:-2], M, M)
     added = None if c is None else adapter.array("c", c)
-    if added is not None and tuple(added.shape) != shape:
-        raise ValueError(f"c has shape {tuple(added.shape)}; expected {shape}")
+    check_shape("c", added, shape)
     if beta == 0:
         added = None
     dtype = common_type(adapter, [array] if added is None else [array, added])

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from falcon._backends import available_backends, get_backend
-from falcon._core.checks import check_count
+from falcon._core.checks import check_count, check_switch
 from falcon._core.keywords import PackingOptions, takes_options
 from falcon._core.options import PACKING, Options
 from falcon._core.packed import PackedOperand
@@ -25,6 +25,7 @@ from .arithmetic import operand_type, result_type
 from .execute import Product
 from .matmul import matmul
 from .planner import plan_for, requested, weight
+from .validate import check_matrix
 
 # Rows for which "auto" chooses by default: packing gains most for few rows (docs/howto/weights.md).
 _USUAL_ROWS = 512
@@ -108,17 +109,14 @@ def make(
 ) -> PackedOperand:
     """Pack B as `pack` does; with `always`, also where panels are predicted to gain nothing."""
     check_count("rows", rows)
-    if not isinstance(keep_source, bool):
-        raise ValueError(f"keep_source is {keep_source!r}; expected True or False")
+    check_switch("keep_source", keep_source)
     adapter, b = enter(b=b)
     if adapter.device is not None and not keep_source:
         raise ValueError(
             "keep_source is False, but b is in GPU memory, where b itself is always kept for "
             "products that are redone classically; leave it out"
         )
-    source = adapter.array("b", b)
-    if len(source.shape) != 2:
-        raise ValueError(f"b has shape {tuple(source.shape)}; expected a matrix")
+    source = check_matrix("b", adapter.array("b", b))
     chosen = requested("pack", PACKING, options, adapter.device)
     native = result_type(adapter, {"b": source}, dtype, None, chosen.modulus)
     # Threads are those of the process that loads it.

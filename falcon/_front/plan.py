@@ -23,6 +23,7 @@ from .arithmetic import operand_type, result_type
 from .execute import Product, problem_of_sizes
 from .gemm import check_packed, options_for, packed_type
 from .planner import plan_for, plan_packed, predicted, requested
+from .validate import check_matrix
 
 
 @takes_options(*PLANNING)
@@ -75,7 +76,7 @@ def plan(
                 + " and ".join(f"{name} = {x!r}" for name, x in arrays.items())
             )
         for name, x in arrays.items():
-            arrays[name] = _matrix(adapter, name, x)
+            arrays[name] = check_matrix(name, adapter.array(name, x))
         left, right = arrays.get("a", left), arrays.get("b", right)
     elif merged("plan", PLANNING, options).backend == DEVICE:
         from .adapters.device import current_device  # imported when first needed: 30 ms
@@ -103,7 +104,7 @@ def _of_packed(a: Any, b: PackedOperand, dtype: Any, options: PlanningOptions) -
     """Plan products by a packed operand, and compare them with those by B itself."""
     shape = _shape("a", a)
     adapter, array, _ = enter(a=None if shape else a, b=b)
-    left: Any = shape or _matrix(adapter, "a", array)
+    left: Any = shape or check_matrix("a", adapter.array("a", array))
     first = shape or tuple(left.shape)
     if first[1] != b.shape[0]:
         raise ValueError(f"a has shape {first} and b {b.shape}: a's columns must equal b's rows")
@@ -164,10 +165,3 @@ def _check_bytes(M: int, K: int, N: int, dtype: DType) -> None:
                 f"{name} has shape {(rows, columns)}: {dtype} matrices have at most "
                 f"{sys.maxsize // dtype.itemsize} entries"
             )
-
-
-def _matrix(adapter: Adapter, name: str, x: Any) -> Any:
-    array = adapter.array(name, x)
-    if len(array.shape) != 2:
-        raise ValueError(f"{name} has shape {tuple(array.shape)}; expected a matrix")
-    return array

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from falcon._backends import available_backends, get_backend
-from falcon._core.checks import check_count
+from falcon._core.checks import check_integer
 from falcon._core.dtypes import BY_ARITHMETIC, FLOAT32, DType, of
 from falcon._core.keywords import TuningOptions, takes_options
 from falcon._core.options import TUNING, thread_count
@@ -191,8 +191,8 @@ def tune(
     []
     """
     kind = type_named(dtype)
-    check_count("candidates", candidates)
-    check_count("rounds", rounds)
+    check_integer("candidates", candidates)
+    check_integer("rounds", rounds)
     chosen = replace(requested("tune", TUNING, options), tuned=False)
     found = []
     for shape in shapes:

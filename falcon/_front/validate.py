@@ -97,6 +97,26 @@ def matmul_shape(
     return batch, kept
 
 
+def check_matrix(name: str, x: Any, hint: str = "") -> Any:
+    """Return an operand, or None; raises ValueError unless it has two axes."""
+    if x is not None and len(x.shape) != 2:
+        raise ValueError(f"{name} has shape {tuple(x.shape)}; expected a matrix{hint}")
+    return x
+
+
+def check_shape(name: str, x: Any, shape: tuple[int, ...]) -> None:
+    """Raise ValueError for an array of another shape; None has none."""
+    if x is not None and tuple(x.shape) != shape:
+        raise ValueError(f"{name} has shape {tuple(x.shape)}; expected {shape}")
+
+
+def check_added(beta: Any, c: Any) -> None:
+    """Raise unless `beta` is a number, and there is a `c` that it multiplies."""
+    number("beta", beta)
+    if beta != 0 and c is None:
+        raise ValueError(f"beta is {beta!r} but c is missing")
+
+
 def number(name: str, value: Any) -> None:
     """Raise TypeError unless the value is a Python or NumPy number."""
     if not isinstance(value, _NUMBER):

@@ -13,6 +13,7 @@ from falcon._core.options import DEFAULT_MAX_GROWTH
 from .adapters import enter
 from .freivalds import Freivalds, Verification
 from .plan import plan
+from .validate import check_matrix
 
 
 def verify(
@@ -91,8 +92,7 @@ def verify(
     modulus = check_modulus("modulus", modulus)
     expected = "integers, floats or complex" if modulus is None else "integers, with a modulus"
     for name, x in (("a", a), ("b", b), ("c", c)):
-        if x.ndim != 2:
-            raise ValueError(f"{name} has shape {x.shape}; expected a matrix")
+        check_matrix(name, x)
         row = find(x.dtype)
         if row is None or not (modulus is None or row.is_exact):
             raise TypeError(f"{name} has dtype {x.dtype}; expected {expected}")

@@ -7,9 +7,8 @@ import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from falcon._core.options import thread_count
+from falcon._core.options import PLANNING, thread_count
 from falcon._core.progress import Progress
 from falcon._core.text import format_table
 from falcon._core.timing import LEAST_PAIRS
@@ -63,7 +62,7 @@ def add_measurement(parser: argparse.ArgumentParser) -> None:
                         "and NumPy, as other measurements do: times, errors, memory")  # fmt: skip
 
 
-def bench(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
+def bench(options: argparse.Namespace) -> int:
     """Run `bench` as asked for."""
     other = options.peers or options.quick or options.device
     usual = "2048" if other else "512,2048"
@@ -85,7 +84,8 @@ def bench(options: argparse.Namespace, falcon_options: dict[str, Any]) -> int:
         raise ValueError("--modulus does not go with --peers, --quick and --device")
     from .run import run
 
-    return run(_comparison(options)(options, falcon_options), options)
+    settings = {name: getattr(options, name) for name in PLANNING}
+    return run(_comparison(options)(options, settings), options)
 
 
 def _comparison(options: argparse.Namespace) -> Callable[..., Comparison]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from falcon._core.files import read_file
+from falcon._core.files import read_file, write_json
 from falcon._core.progress import Progress
 from falcon._core.timing import interleave
 
@@ -147,10 +147,8 @@ class Run:
     def save(self) -> None:
         """Replace the file as a whole."""
         if self.path is not None:
-            part = self.path.with_name(self.path.name + "~")
             held = {"identity": self._identity, "document": self.document, "failed": self.failed}
-            part.write_text(json.dumps(held), encoding="utf-8")
-            part.replace(self.path)
+            write_json(self.path, held)
 
 
 def run(what: Comparison, options: argparse.Namespace) -> int:
@@ -174,7 +172,7 @@ def run(what: Comparison, options: argparse.Namespace) -> int:
             _show(kept.document, options)
         raise
     if output and part and complete:
-        output.write_text(json.dumps(kept.document, indent=1) + "\n", encoding="utf-8")
+        write_json(output, kept.document)
         part.unlink()
     failed = bool({x.key for x in kept.left()}.intersection(kept.failed))  # which has been said
     if failed and not kept.document["cases"]:

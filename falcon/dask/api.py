@@ -17,7 +17,7 @@ from falcon._core.options import KEYWORDS
 from falcon._front.adapters.host import NUMPY
 from falcon._front.fallback import why_not_by_library
 from falcon._front.planner import requested
-from falcon._front.validate import number, scalar
+from falcon._front.validate import check_added, scalar
 
 from .graph import tasks_of
 from .grid import is_foreign, matrices, operands
@@ -137,9 +137,7 @@ def gemm(
     81.0
     """
     a, b = matrices(a=a, b=b)
-    number("beta", beta)
-    if beta != 0 and c is None:
-        raise ValueError(f"beta is {beta!r} but c is missing")
+    check_added(beta, c)
     if beta == 0:
         c = None
     if c is not None:

@@ -13,7 +13,7 @@ import dask.array as da
 import numpy as np
 
 from falcon._front.adapters import is_on_gpu
-from falcon._front.validate import matmul_shape
+from falcon._front.validate import check_matrix, matmul_shape
 
 Chunks = tuple[tuple[int, ...], ...]
 _WHOLE = slice(None)
@@ -64,11 +64,7 @@ def operands(**named: Any) -> list[Any]:
 
 def matrices(**named: Any) -> list[Any]:
     """Return Dask arrays; raises ValueError for those that are no matrices."""
-    arrays = operands(**named)
-    for name, x in zip(named, arrays, strict=True):
-        if x.ndim != 2:
-            raise ValueError(f"{name} has shape {x.shape}; expected a matrix")
-    return arrays
+    return [check_matrix(name, x) for name, x in zip(named, operands(**named), strict=True)]
 
 
 def is_foreign(x: Any) -> bool:

@@ -11,15 +11,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from threading import get_native_id
 from typing import Any, NamedTuple
 
-from falcon._core.files import read_file
+from falcon._core.files import read_file, write_json
 from falcon._core.rates import Rates
 from falcon.schemes import Scheme, get
 from falcon.schemes.algebra import symmetry
@@ -171,12 +168,7 @@ def _tuned(found: dict[str, Any]) -> Fastest:
 
 
 def write(path: Path, found: MachineProfile) -> None:
-    """Replace a profile as a whole: readers see the old one or the new one.
-
-    Its mode follows the umask, so that several users may share a cache folder.
-
-    Raises OSError: the folder cannot be made or written to.
-    """
+    """Replace a profile, as `write_json` does; raises OSError also if there can be no folder."""
     rows = [
         {"backend": backend, "dtype": dtype, "threads": threads, **asdict(x)}
         for (backend, dtype, threads), x in sorted(found.rates.items())
@@ -184,13 +176,4 @@ def write(path: Path, found: MachineProfile) -> None:
     choices = {digest: asdict(x) for digest, x in found.choices.items()}
     content = {"format": FORMAT, "key": found.key, "rates": rows, "choices": choices}
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.{os.getpid()}-{get_native_id()}.part")
-    try:
-        with part.open("w", encoding="utf-8") as file:
-            json.dump(content, file, indent=1)
-            file.write("\n")
-        os.replace(part, path)
-    except BaseException:
-        with suppress(OSError):
-            part.unlink()
-        raise
+    write_json(path, content)

@@ -15,6 +15,7 @@ from torch.nn import functional
 
 import falcon
 from falcon._backends import device_backend
+from falcon._core.checks import check_integer, check_switch
 from falcon._core.options import LINEAR, validated
 from falcon._core.plan import Plan
 from falcon._core.progress import Progress
@@ -72,7 +73,7 @@ class LinearConfig:
     '2GiB'
     >>> falcon.torch.LinearConfig(rows=0)
     Traceback (most recent call last):
-    ValueError: rows is 0; expected a positive integer
+    ValueError: rows is 0; expected an integer >= 1
     """
 
     scheme: str | falcon.Scheme = "auto"
@@ -91,12 +92,9 @@ class LinearConfig:
         if self.scheme not in ("auto", "classical") and isinstance(self.scheme, str):
             falcon.schemes.get(self.scheme)
         for name in ("min_m", "rows"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"{name} is {value!r}; expected a positive integer")
+            check_integer(name, getattr(self, name))
         for name in ("batch_invariant", "measure"):
-            if not isinstance(value := getattr(self, name), bool):
-                raise ValueError(f"{name} is {value!r}; expected True or False")
+            check_switch(name, getattr(self, name))
         if self.batch_invariant and self.scheme not in ("auto", "classical"):
             raise ValueError(
                 f"scheme is {self.scheme!r}, but batch_invariant=True needs 'classical': an LCMA "

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from time import perf_counter
 from typing import Any
 
 import torch
@@ -18,7 +17,7 @@ from torch import Tensor, nn
 from falcon._core.timing import LEAST_PAIRS, Estimate, interleave, repeats_for
 
 from .layers import FalconLinear
-from .times import side, wait_for
+from .times import side, timed
 
 # Seconds within which more rounds than `LEAST_PAIRS` begin.
 _SECONDS = 5.0
@@ -107,11 +106,7 @@ def watch(
 
     def watched(name: str, forward: Any) -> Any:
         def call(input: Tensor) -> Any:  # its name is that of nn.Linear's
-            wait_for(devices)
-            start = perf_counter()
-            made = forward(input)
-            wait_for(devices)
-            seconds = perf_counter() - start
+            made, seconds = timed(forward, devices, input)
             calls.append((name, input.numel() // max(input.shape[-1], 1), seconds))
             return made
 
@@ -121,11 +116,7 @@ def watch(
     try:
         for name, layer in layers.items():  # hooks would end nn.TransformerEncoderLayer's fast path
             layer.forward = watched(name, layer.forward)
-        wait_for(devices)
-        start = perf_counter()
-        _run(model, example)
-        wait_for(devices)
-        return perf_counter() - start, calls
+        return timed(_run, devices, model, example)[1], calls
     finally:
         for name, layer in layers.items():
             del layer.forward

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from falcon._core.timing import Side
 
+T = TypeVar("T")
 
-def wait_for(devices: Iterable[torch.device]) -> None:
-    """Wait until the GPUs among some devices have done what they were given."""
-    for device in devices:
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
+
+def timed(
+    call: Callable[..., T], devices: Iterable[torch.device], *operands: Any
+) -> tuple[T, float]:
+    """Return the result of a call, and its seconds until GPUs among the devices have made it."""
+    gpus = [x for x in devices if x.type == "cuda"]
+    for gpu in gpus:
+        torch.cuda.synchronize(gpu)
+    start = perf_counter()
+    made = call(*operands)
+    for gpu in gpus:
+        torch.cuda.synchronize(gpu)
+    return made, max(perf_counter() - start, 1e-9)
 
 
 def side(name: str, call: Callable[[], Any], devices: Iterable[torch.device]) -> Side:
@@ -24,12 +33,8 @@ def side(name: str, call: Callable[[], Any], devices: Iterable[torch.device]) ->
     if not gpus:
         return Side.of(name, call)
 
-    def mean(calls: int) -> float:
-        wait_for(gpus)
-        start = perf_counter()
+    def repeated(calls: int) -> None:
         for _ in range(calls):
             call()
-        wait_for(gpus)
-        return max((perf_counter() - start) / calls, 1e-9)
 
-    return Side(name, mean, rest=0.0)
+    return Side(name, lambda calls: timed(repeated, gpus, calls)[1] / calls, rest=0.0)

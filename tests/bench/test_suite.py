@@ -77,6 +77,7 @@ def test_a_run_goes_on_where_it_stopped(monkeypatch, tmp_path):
         with pytest.raises(KeyboardInterrupt):
             Run(path, what).measure(0.0)
     assert path.read_text(encoding="utf-8") == before
+    assert [*tmp_path.iterdir()] == [path]
     assert [x.key for x in Run(path, what).left()] == ["squares 16x16x16 float32"]
     kept = Run(path, what)
     assert kept.measure(0.0)

@@ -87,9 +87,9 @@ def test_limits_of_the_process(monkeypatch, name):
 def test_the_workspace_that_is_kept_follows_the_limit(monkeypatch):
     """A container of 1 GiB on a large host keeps 1/32 of its own limit, not of the host's."""
     pool = pytest.importorskip("falcon._cpu.pool")
-    monkeypatch.setattr(cpus, "_memory_limit", lambda: GIB)
+    monkeypatch.setattr(cpus, "memory_limit", lambda: GIB)
     assert cpus.memory_bytes() <= GIB
     assert pool.kept_bytes() <= GIB // 32
     assert pool.largest_bytes() <= GIB // 4
-    monkeypatch.setattr(cpus, "_memory_limit", lambda: 2**59)
+    monkeypatch.setattr(cpus, "memory_limit", lambda: 2**59)
     assert 0 < cpus.memory_bytes() < 2**59

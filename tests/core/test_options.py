@@ -130,10 +130,10 @@ def test_thread_count(fresh):
 
 
 def test_cpu_quota(fresh):
-    fresh.setattr(cpus, "_cpu_quota", lambda: 1)
+    fresh.setattr(cpus, "cpu_quota", lambda: 1)
     time.sleep(2 * cpus._CPUS_SECONDS)  # the quota is cached for so long
     assert thread_count() == 1
-    fresh.setattr(cpus, "_cpu_quota", lambda: 10**6)
+    fresh.setattr(cpus, "cpu_quota", lambda: 10**6)
     time.sleep(2 * cpus._CPUS_SECONDS)
     assert 1 <= thread_count() < 10**6
 

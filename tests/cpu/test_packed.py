@@ -106,7 +106,7 @@ def test_what_needs_the_source_is_refused_without_it():
     for scheme, backend in (("classical", "cpu"), ("strassen", "numpy")):
         packed = falcon.pack(b, scheme=scheme, backend=backend, keep_source=False)
         np.testing.assert_array_equal(falcon.gemm(bad, packed), expected)
-    with pytest.raises(ValueError, match="keep_source is 0; expected True or False"):
+    with pytest.raises(TypeError, match="keep_source is 0; expected True or False"):
         falcon.pack(b, keep_source=0)
 
 

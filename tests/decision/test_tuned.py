@@ -153,6 +153,8 @@ def test_tune_refuses(options, message):
         falcon.tune(**options)
     with pytest.raises(TypeError, match="dtype"):
         falcon.tune([], dtype="U3")
+    with pytest.raises(TypeError, match=r"rounds is None; expected an integer$"):
+        falcon.tune([], rounds=None)
 
 
 def test_what_was_asked_for_is_compared_with_what_auto_would_take():

@@ -509,9 +509,14 @@ def test_arguments_are_checked():
     with pytest.raises(TypeError, match="model is a int"):
         convert_(3)
     for options, message in (
-        ({"min_m": 0}, "min_m is 0"),
+        ({"rows": None}, "rows is None; expected an integer"),
         ({"rows": 1.5}, r"rows is 1\.5"),
         ({"measure": "no"}, "measure is 'no'; expected True or False"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            config(**options)
+    for options, message in (
+        ({"min_m": 0}, "min_m is 0"),
         ({"memory_limit": "much"}, "memory_limit is 'much'"),
         ({"max_growth": 0.5}, r"max_growth is 0\.5"),
         ({"batch_invariant": True, "scheme": "strassen"}, "needs 'classical'"),

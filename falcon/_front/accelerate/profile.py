@@ -113,9 +113,7 @@ class Profile:
         line = asked if caller is None else (caller.f_code, caller.f_lineno)
         key = asked, line, plan, count > 1
         with self._lock.lock:
-            found = self._found.get(key)
-            if found is None:
-                found = self._found[key] = [0, 0.0]
+            found = self._found.setdefault(key, [0, 0.0])
             found[0] += count
             found[1] += seconds
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from falcon._core.checks import check_switch
 from falcon._core.locks import ForkLock
 from falcon._core.options import base, set_base
 from falcon._core.policy import (
@@ -118,8 +119,7 @@ def accelerate(on: bool = True, *, quiet: bool = False, inherit: bool = False) -
     ...     c = a @ a
     """
     global _base
-    if not isinstance(on, bool):
-        raise TypeError(f"on is {on!r}; expected True or False")
+    check_switch("on", on)
     if _loops is None:
         raise RuntimeError(
             "falcon.accelerate needs a compiled part that was not built here; see "
