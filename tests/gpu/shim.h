@@ -12,6 +12,7 @@ int ilogb(double x);
 double ldexp(double x, int power);
 double log2(double x);
 double rint(double x);
+double sqrt(double x);
 }
 
 #define FALCON_HOST 1
