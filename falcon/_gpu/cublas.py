@@ -211,7 +211,8 @@ _of_thread = local()
 
 def handle(workspace: Memory | None) -> int:
     """Return the thread's handle, in the current stream; `workspace`: None for the handle's own."""
-    handles, index = vars(_of_thread), device.current()
+    handles: dict[Any, _Handle] = vars(_of_thread)
+    index = device.current()
     found = handles.get(index)
     if found is None:
         found = handles[index] = _Handle(index)

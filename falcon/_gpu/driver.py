@@ -17,8 +17,10 @@ The host never waits for the device. See docs/gpu.md.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from falcon._core.dtypes import FLOAT32
+from falcon._core.matrix import Matrix
 from falcon._core.plan import Plan
 from falcon.codegen.cuda_plan import products
 
@@ -65,12 +67,18 @@ def steps_of(
 
 
 def _classical(plan: Plan, operands: Operands, alpha: float, beta: float) -> list[Step]:
-    p, (a, b, c, out) = plan.problem, operands
-    left, right, to = (Operand.of(x) for x in (a, b, out))
+    a, b, c, out = operands
+    how = {"alpha": alpha, "beta": beta, "operand": plan.operand}
+    return _product(plan.problem.K, Operand.of(a), Operand.of(b), c, out, **how)
+
+
+def _product(
+    inner: int, a: Operand, b: Operand, c: Matrix | None, out: Matrix, **how: Any
+) -> list[Step]:
+    """Write ``alpha a b + beta c`` to `out`: cuBLAS adds to what is there."""
     copies = [] if c is None or c.is_same(out) else [kernels.copy(c, out)]
-    sizes = p.M, p.N, p.K
-    made = cublas.products(*sizes, left, right, to, alpha=alpha, beta=beta, operand=plan.operand)
-    return [*copies, *made]
+    (M, N), to = out.shape, Operand.of(out)
+    return [*copies, *cublas.products(M, N, inner, a, b, to, **how)]
 
 
 class _Stages:
@@ -111,19 +119,11 @@ class _Stages:
 
     def multiply_means(self, alpha: float, beta: float) -> None:
         """Write the product of A's means and the sums of B's segments, and c, to the result."""
-        (M, K), N, out = self._a.shape, self._out.shape[1], self._out
-        if self._c is not None and not self._c.is_same(out):
-            self.steps.append(kernels.copy(self._c, out))
-        self.steps += cublas.products(
-            *(M, N, segments(K)),
-            Operand(self._places.means, round_up(M, UNIT), True, 0, FLOAT32),
-            Operand(self._segments, round_up(N, UNIT), False, 0, FLOAT32),
-            Operand.of(out),
-            alpha=alpha,
-            beta=beta,
-            operand=FLOAT32,
-            stage="means",
-        )
+        (M, N), K = self._out.shape, self._a.shape[1]
+        means = Operand(self._places.means, round_up(M, UNIT), True, 0, FLOAT32)
+        sums = Operand(self._segments, round_up(N, UNIT), False, 0, FLOAT32)
+        how = {"alpha": alpha, "beta": beta, "operand": FLOAT32, "stage": "means"}
+        self.steps += _product(segments(K), means, sums, self._c, self._out, **how)
 
     def multiply(self, alpha: float, beta: float) -> None:
         """Go over all chunks."""
@@ -180,8 +180,6 @@ class _Stages:
         added = replace(update, c=self._out, beta=1.0) if by_parts else update
         self.steps.append(kernels.combine_out(added, self._places.h))
         if flags:
-            flag = None
-            if plan.guarded or by_parts:
-                flag = repaired.flag_of(plan.problem, plan.method.operand)
+            flag = repaired.flag_of(plan)
             count = 0 if flag is None else flag.pointer
             self.steps.append(kernels.repair(update, self._a, self._b, count))
