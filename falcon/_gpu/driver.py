@@ -48,28 +48,24 @@ def steps_of(
     `pointer`: address of the workspace, of ``plan.method.layout.nbytes``.
     """
     places = plan.method.layout.buffers.placed(pointer)
-    beta = 0.0 if operands[2] is None else beta
+    factors: dict[str, Any] = {"alpha": alpha, "beta": 0.0 if operands[2] is None else beta}
     copied, copies = make_copies(operands, plan.problem.operand.left, places)
     steps: list[Step] = [*copies]
     if plan.method.layout.scheme is None:
-        steps += _classical(plan, copied, alpha, beta)
+        a, b, c, out = copied
+        left, right = Operand.of(a), Operand.of(b)
+        steps += _product(a.shape[1], left, right, c, out, operand=plan.operand, **factors)
     else:
-        stages = _Stages(plan, copied, packed, places)
+        stages = _Stages(plan, copied, packed, places, factors)
         if plan.guarded or plan.method.splits > 1:
             stages.find_powers()
         if plan.method.splits > 1:
-            stages.multiply_means(alpha, beta)
-        stages.multiply(alpha, beta)
+            stages.multiply_means()
+        stages.multiply()
         steps += stages.steps
     if copied[3] is not operands[3]:
         steps.append(kernels.copy(copied[3], operands[3]))
     return steps
-
-
-def _classical(plan: Plan, operands: Operands, alpha: float, beta: float) -> list[Step]:
-    a, b, c, out = operands
-    how = {"alpha": alpha, "beta": beta, "operand": plan.operand}
-    return _product(plan.problem.K, Operand.of(a), Operand.of(b), c, out, **how)
 
 
 def _product(
@@ -85,11 +81,16 @@ class _Stages:
     """The stages of an LCMA over all chunks; they are collected in `steps`."""
 
     def __init__(
-        self, plan: Plan, operands: Operands, packed: Packed | None, places: Buffers
+        self,
+        plan: Plan,
+        operands: Operands,
+        packed: Packed | None,
+        places: Buffers,
+        factors: dict[str, Any],
     ) -> None:
         self._plan, self._layout, self._places = plan, plan.method.layout, places
         self._a, self._b, self._c, self._out = operands
-        self._packed = packed
+        self._packed, self._factors = packed, factors
         self._operand, self._sums = plan.operand, plan.problem.accumulator
         self.steps: list[Step] = []
         # The parts of A and B whose sums At and Bt hold.
@@ -117,22 +118,22 @@ class _Stages:
             room, columns = places.flags - places.at, self._powers_b if fit else 0
             self.steps += kernels.powers(lines, places.at, room, equilibrate, fit, columns)
 
-    def multiply_means(self, alpha: float, beta: float) -> None:
+    def multiply_means(self) -> None:
         """Write the product of A's means and the sums of B's segments, and c, to the result."""
         (M, N), K = self._out.shape, self._a.shape[1]
         means = Operand(self._places.means, round_up(M, UNIT), True, 0, FLOAT32)
         sums = Operand(self._segments, round_up(N, UNIT), False, 0, FLOAT32)
-        how = {"alpha": alpha, "beta": beta, "operand": FLOAT32, "stage": "means"}
+        how = {"operand": FLOAT32, "stage": "means", **self._factors}
         self.steps += _product(segments(K), means, sums, self._c, self._out, **how)
 
-    def multiply(self, alpha: float, beta: float) -> None:
+    def multiply(self) -> None:
         """Go over all chunks."""
         rows, columns, inner = self._layout.chunks
         for row in rows:
             for column in columns:
                 for part in inner:
                     self._multiply_chunk(row, column, part)
-                self._finish(row, column, alpha, beta)
+                self._finish(row, column)
 
     def _multiply_chunk(self, row: Span, column: Span, part: Span) -> None:
         a, b = self._combine(row, column, part)
@@ -165,7 +166,7 @@ class _Stages:
         self._held = of_a, of_b
         return a, b
 
-    def _finish(self, row: Span, column: Span, alpha: float, beta: float) -> None:
+    def _finish(self, row: Span, column: Span) -> None:
         """Combine H to a part of C, and repair it."""
         plan, by_parts = self._plan, self._operand.parts > 1
         # Parts of Inf, and of what rounds to it, are NaN.
@@ -175,7 +176,7 @@ class _Stages:
         to = kernels.Part(self._out, self._layout.block[:2], row, column)
         what = self._layout.scheme, self._sums, to, self._c
         powers = self._powers_a, self._powers_b
-        update = kernels.Update(*what, alpha, beta, flags, powers)
+        update = kernels.Update(*what, flags=flags, powers=powers, **self._factors)
         # The means, and c, are in the result already.
         added = replace(update, c=self._out, beta=1.0) if by_parts else update
         self.steps.append(kernels.combine_out(added, self._places.h))
