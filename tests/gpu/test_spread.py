@@ -178,7 +178,8 @@ def test_a_problem_that_is_repaired_is_classical_while_its_data_are_so(cupy, sta
 
 
 def test_a_few_lines_that_are_repaired_do_not_make_a_problem_classical(cupy, state):
-    a, b = (x.copy() for x in parts_of((3200, 40), (40, 300)))
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(x).astype(np.float32) for x in ((3200, 40), (40, 300)))
     a[5, 7] = np.nan
     left, right = (on_device(cupy, x, "float32") for x in (a, b))
     for _ in range(3):
@@ -186,11 +187,6 @@ def test_a_few_lines_that_are_repaired_do_not_make_a_problem_classical(cupy, sta
         found = falcon.gemm(left, right, arithmetic="fp16x3", scheme="classical", max_growth=16)
         assert any("repair" in name for name in state.launches)
         np.testing.assert_allclose(cupy.asnumpy(found), a @ b, rtol=1e-4, atol=1e-4)
-
-
-def parts_of(*shapes):
-    rng = np.random.default_rng(0)
-    return [rng.standard_normal(x).astype(np.float32) for x in shapes]
 
 
 def test_flags_are_of_one_problem_each(cupy, state, monkeypatch):
