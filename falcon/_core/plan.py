@@ -273,11 +273,11 @@ class Plan:
             plan is for a packed operand.
         """
         p = self.problem
+        if p.packed:
+            raise ValueError("this plan is for a packed operand: multiply by falcon.gemm(a, b)")
         if p.device is not None:
             backend: Any = self.backend  # a GPU backend takes arrays of other libraries
             return backend.call(self, a, b, out)
-        if p.packed:
-            raise ValueError("this plan is for a packed operand: multiply by falcon.gemm(a, b)")
         a, b = to_array("a", a), to_array("b", b)
         out = None if out is None else to_target(out)
         for name, x, shape, kind in (

@@ -40,6 +40,9 @@ class Library:
     # Whether memory that is allocated during a graph's capture belongs to the graph.
     graphs_own_memory = False
 
+    def __init__(self) -> None:
+        self._module = import_module(self.name)
+
     def dtype(self, x: Any) -> DType:
         return _known(find(x.dtype), x.dtype)
 
@@ -67,13 +70,13 @@ class Library:
         return nullcontext()
 
     def broadcast(self, x: Any, shape: tuple[int, ...]) -> Any:
-        return import_module("cupy").broadcast_to(x, shape)
+        return self._module.broadcast_to(x, shape)
 
     def permuted(self, x: Any, axes: tuple[int, ...]) -> Any:
         return x.transpose(axes)
 
     def einsum(self, text: str, arrays: list[Any]) -> Any:
-        return import_module("cupy").einsum(text, *arrays)
+        return self._module.einsum(text, *arrays)
 
     def matrix(self, x: Any) -> Matrix:
         """Describe an array; a single column has a unit stride, so that cuBLAS takes every one."""
@@ -103,15 +106,12 @@ class _Torch(Library):
     name = "torch"
     graphs_own_memory = True
 
-    def __init__(self) -> None:
-        self._torch = import_module("torch")
-
     def dtype(self, x: Any) -> DType:
         name = str(x.dtype).removeprefix("torch.")
         return _known(find_torch(name), name)
 
     def matrix(self, x: Any) -> Matrix:
-        if x.requires_grad and self._torch.is_grad_enabled():
+        if x.requires_grad and self._module.is_grad_enabled():
             raise TypeError(
                 "a tensor requires grad, but falcon has no backward pass; pass tensor.detach(), or "
                 "multiply under torch.no_grad()"
@@ -124,38 +124,32 @@ class _Torch(Library):
         return int(x.data_ptr())
 
     def facts(self, x: Any) -> tuple | None:
-        if not x.is_cuda or x.is_neg() or (x.requires_grad and self._torch.is_grad_enabled()):
+        if not x.is_cuda or x.is_neg() or (x.requires_grad and self._module.is_grad_enabled()):
             return None
         at = self.address(x)
         return at, at % ACCESS_BYTES, x.shape, x.stride(), x.dtype, x.device
 
     def empty(self, shape: tuple[int, ...], dtype: DType, index: int) -> Any:
-        kind = getattr(self._torch, dtype.name)
-        return self._torch.empty(shape, dtype=kind, device=f"cuda:{index}")
+        kind = getattr(self._module, dtype.name)
+        return self._module.empty(shape, dtype=kind, device=f"cuda:{index}")
 
     def allocate(self, nbytes: int) -> Memory:
-        kind = self._torch.uint8
+        kind = self._module.uint8
         try:
-            made = self._torch.empty((max(nbytes, 1),), dtype=kind, device="cuda")
-        except self._torch.OutOfMemoryError as error:
+            made = self._module.empty((max(nbytes, 1),), dtype=kind, device="cuda")
+        except self._module.OutOfMemoryError as error:
             raise MemoryError(str(error)) from None
         return Memory(made.data_ptr(), nbytes, made)
 
     def stream(self, index: int) -> AbstractContextManager[Any]:
-        stream = self._torch.cuda.current_stream(index)
+        stream = self._module.cuda.current_stream(index)
         return device.on_stream(int(stream.cuda_stream), index)
-
-    def broadcast(self, x: Any, shape: tuple[int, ...]) -> Any:
-        return self._torch.broadcast_to(x, shape)
 
     def permuted(self, x: Any, axes: tuple[int, ...]) -> Any:
         return x.permute(axes)
 
     def strides(self, x: Any) -> tuple[int, ...]:
         return tuple(x.stride())
-
-    def einsum(self, text: str, arrays: list[Any]) -> Any:
-        return self._torch.einsum(text, *arrays)
 
 
 def _known(row: DType | None, name: Any) -> DType:

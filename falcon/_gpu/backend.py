@@ -134,7 +134,7 @@ class GpuBackend:
 
         def multiply(plan: Plan) -> None:
             nbytes = plan.method.layout.nbytes
-            memory = workspaces.for_call(library, nbytes, optional=plan.optional)
+            memory = workspaces.allocate(library, nbytes, optional=plan.optional)
             factors = {"alpha": float(alpha), "beta": float(beta)}
             steps = driver.steps_of(plan, (a, source, c, out), packed, memory.pointer, **factors)
             run(*steps, workspace=workspaces.for_cublas(library))
@@ -199,7 +199,7 @@ class GpuBackend:
         index = plan.problem.device
         assert index is not None
         with device.on(index), library_of(a).stream(index):
-            flag = _flag_of(plan)
+            flag = repaired.flag_of(plan)
             if device.is_capturing() or (flag is not None and flag.is_set()):
                 return None
             return Record(plan, left, right, target, added)
@@ -272,16 +272,11 @@ class GpuBackend:
 
 def _unless_repaired(plan: Plan) -> Plan:
     """Return the classical plan where parts or the scheme of "auto" had to be repaired before."""
-    flag = _flag_of(plan)
+    flag = repaired.flag_of(plan)
     if flag is None or not flag.take():
         return plan
     _log.debug("falcon: %s is multiplied classically: it was repaired before", plan.problem)
     return _classical(plan)
-
-
-def _flag_of(plan: Plan) -> repaired.Flag | None:
-    may_repair = plan.guarded or plan.method.splits > 1
-    return repaired.flag_of(plan.problem, plan.method.operand) if may_repair else None
 
 
 def _classical(plan: Plan) -> Plan:

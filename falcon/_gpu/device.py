@@ -1,8 +1,8 @@
 """All that falcon uses of CuPy except cuBLAS (see cublas.py): memory, streams, kernels, events.
 
-Only these two files call CuPy, and importing them does not import it. The tests run the whole
-backend on a stand-in for what is used here, and compare these names and signatures with those of
-the installed CuPy.
+Only these two files call CuPy (arrays.py also views the caller's arrays by it), and importing them
+does not import it. The tests run the whole backend on a stand-in for what is used here, and compare
+these names and signatures with those of the installed CuPy.
 """
 
 from __future__ import annotations

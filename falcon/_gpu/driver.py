@@ -17,8 +17,10 @@ The host never waits for the device. See docs/gpu.md.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from falcon._core.dtypes import FLOAT32
+from falcon._core.matrix import Matrix
 from falcon._core.plan import Plan
 from falcon.codegen.cuda_plan import products
 
@@ -46,42 +48,49 @@ def steps_of(
     `pointer`: address of the workspace, of ``plan.method.layout.nbytes``.
     """
     places = plan.method.layout.buffers.placed(pointer)
-    beta = 0.0 if operands[2] is None else beta
+    factors: dict[str, Any] = {"alpha": alpha, "beta": 0.0 if operands[2] is None else beta}
     copied, copies = make_copies(operands, plan.problem.operand.left, places)
     steps: list[Step] = [*copies]
     if plan.method.layout.scheme is None:
-        steps += _classical(plan, copied, alpha, beta)
+        a, b, c, out = copied
+        left, right = Operand.of(a), Operand.of(b)
+        steps += _product(a.shape[1], left, right, c, out, operand=plan.operand, **factors)
     else:
-        stages = _Stages(plan, copied, packed, places)
+        stages = _Stages(plan, copied, packed, places, factors)
         if plan.guarded or plan.method.splits > 1:
             stages.find_powers()
         if plan.method.splits > 1:
-            stages.multiply_means(alpha, beta)
-        stages.multiply(alpha, beta)
+            stages.multiply_means()
+        stages.multiply()
         steps += stages.steps
     if copied[3] is not operands[3]:
         steps.append(kernels.copy(copied[3], operands[3]))
     return steps
 
 
-def _classical(plan: Plan, operands: Operands, alpha: float, beta: float) -> list[Step]:
-    p, (a, b, c, out) = plan.problem, operands
-    left, right, to = (Operand.of(x) for x in (a, b, out))
+def _product(
+    inner: int, a: Operand, b: Operand, c: Matrix | None, out: Matrix, **how: Any
+) -> list[Step]:
+    """Write ``alpha a b + beta c`` to `out`: cuBLAS adds to what is there."""
     copies = [] if c is None or c.is_same(out) else [kernels.copy(c, out)]
-    sizes = p.M, p.N, p.K
-    made = cublas.products(*sizes, left, right, to, alpha=alpha, beta=beta, operand=plan.operand)
-    return [*copies, *made]
+    (M, N), to = out.shape, Operand.of(out)
+    return [*copies, *cublas.products(M, N, inner, a, b, to, **how)]
 
 
 class _Stages:
     """The stages of an LCMA over all chunks; they are collected in `steps`."""
 
     def __init__(
-        self, plan: Plan, operands: Operands, packed: Packed | None, places: Buffers
+        self,
+        plan: Plan,
+        operands: Operands,
+        packed: Packed | None,
+        places: Buffers,
+        factors: dict[str, Any],
     ) -> None:
         self._plan, self._layout, self._places = plan, plan.method.layout, places
         self._a, self._b, self._c, self._out = operands
-        self._packed = packed
+        self._packed, self._factors = packed, factors
         self._operand, self._sums = plan.operand, plan.problem.accumulator
         self.steps: list[Step] = []
         # The parts of A and B whose sums At and Bt hold.
@@ -109,30 +118,22 @@ class _Stages:
             room, columns = places.flags - places.at, self._powers_b if fit else 0
             self.steps += kernels.powers(lines, places.at, room, equilibrate, fit, columns)
 
-    def multiply_means(self, alpha: float, beta: float) -> None:
+    def multiply_means(self) -> None:
         """Write the product of A's means and the sums of B's segments, and c, to the result."""
-        (M, K), N, out = self._a.shape, self._out.shape[1], self._out
-        if self._c is not None and not self._c.is_same(out):
-            self.steps.append(kernels.copy(self._c, out))
-        self.steps += cublas.products(
-            *(M, N, segments(K)),
-            Operand(self._places.means, round_up(M, UNIT), True, 0, FLOAT32),
-            Operand(self._segments, round_up(N, UNIT), False, 0, FLOAT32),
-            Operand.of(out),
-            alpha=alpha,
-            beta=beta,
-            operand=FLOAT32,
-            stage="means",
-        )
+        (M, N), K = self._out.shape, self._a.shape[1]
+        means = Operand(self._places.means, round_up(M, UNIT), True, 0, FLOAT32)
+        sums = Operand(self._segments, round_up(N, UNIT), False, 0, FLOAT32)
+        how = {"operand": FLOAT32, "stage": "means", **self._factors}
+        self.steps += _product(segments(K), means, sums, self._c, self._out, **how)
 
-    def multiply(self, alpha: float, beta: float) -> None:
+    def multiply(self) -> None:
         """Go over all chunks."""
         rows, columns, inner = self._layout.chunks
         for row in rows:
             for column in columns:
                 for part in inner:
                     self._multiply_chunk(row, column, part)
-                self._finish(row, column, alpha, beta)
+                self._finish(row, column)
 
     def _multiply_chunk(self, row: Span, column: Span, part: Span) -> None:
         a, b = self._combine(row, column, part)
@@ -165,7 +166,7 @@ class _Stages:
         self._held = of_a, of_b
         return a, b
 
-    def _finish(self, row: Span, column: Span, alpha: float, beta: float) -> None:
+    def _finish(self, row: Span, column: Span) -> None:
         """Combine H to a part of C, and repair it."""
         plan, by_parts = self._plan, self._operand.parts > 1
         # Parts of Inf, and of what rounds to it, are NaN.
@@ -175,13 +176,11 @@ class _Stages:
         to = kernels.Part(self._out, self._layout.block[:2], row, column)
         what = self._layout.scheme, self._sums, to, self._c
         powers = self._powers_a, self._powers_b
-        update = kernels.Update(*what, alpha, beta, flags, powers)
+        update = kernels.Update(*what, flags=flags, powers=powers, **self._factors)
         # The means, and c, are in the result already.
         added = replace(update, c=self._out, beta=1.0) if by_parts else update
         self.steps.append(kernels.combine_out(added, self._places.h))
         if flags:
-            flag = None
-            if plan.guarded or by_parts:
-                flag = repaired.flag_of(plan.problem, plan.method.operand)
+            flag = repaired.flag_of(plan)
             count = 0 if flag is None else flag.pointer
             self.steps.append(kernels.repair(update, self._a, self._b, count))

@@ -1,6 +1,6 @@
 """Sizes of launches, and of what the kernels share with them: pure functions that need no GPU.
 
-`sources.py` defines these constants for the kernels.
+`sources.py` defines the constants of `SHARED` for the kernels.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ UNIT = 16
 SEGMENT = 64
 # Size of a region of a block of C, which has a flag and is repaired as a whole.
 REGION_MAJOR, REGION_MINOR = 64, 128
+SHARED = ("LANES", "WARPS", "BLOCK_THREADS", "UNIT", "SEGMENT", "REGION_MAJOR", "REGION_MINOR")
 # Least elements of a line in a part of its norm, most parts, and warps that fill every device.
 _NORM_RUN, _MOST_NORM_PARTS, _NORM_WARPS = 64, 64, 8192
 # Bytes of `LinePart` in common.cuh.
@@ -63,14 +64,8 @@ def segment_bytes(lines: int, inner: int) -> int:
     return 4 * segments(inner) * round_up(lines, UNIT)
 
 
-def means_launch(lines: int, inner: int) -> tuple[Sizes, Sizes]:
-    """Return grid and block of means.cu."""
-    tiles = -(-round_up(lines, UNIT) // BLOCK_THREADS)
-    return (segments(inner) * tiles, 1, 1), (BLOCK_THREADS, 1, 1)
-
-
-def copy_launch(major: int, minor: int) -> tuple[Sizes, Sizes]:
-    """Return grid and block of copy.cu."""
+def element_launch(major: int, minor: int) -> tuple[Sizes, Sizes]:
+    """Return grid and block of copy.cu and means.cu, which have a thread for each element."""
     return (major * -(-minor // BLOCK_THREADS), 1, 1), (BLOCK_THREADS, 1, 1)
 
 

@@ -226,7 +226,8 @@ def powers(
     if columns:
         a, (found, _, lines, *_) = pair[0], of_powers[0]
         kernel, _ = _function(sources.means)
-        grid, block = geometry.means_launch(lines, inner)
+        means = geometry.segments(inner), round_up(lines, geometry.UNIT)
+        grid, block = geometry.element_launch(*means)
         arguments = a.segments, lines, inner, found, a.powers, columns
         launches.append(Launch("norms", kernel, grid, block, arguments))
     return launches
@@ -264,7 +265,7 @@ def copy(source: Matrix | None, target: Matrix, scale: float = 1.0) -> Launch:
     sums = sources.wider(dtype, target.dtype).numpy.type
     if target.by_columns:  # so that neighbouring threads write neighbouring elements
         source, target = source and source.transposed(), target.transposed()
-    grid, threads = geometry.copy_launch(*target.shape)
+    grid, threads = geometry.element_launch(*target.shape)
     read = (0, 0, 0) if source is None else (source.pointer, *source.strides)
     written = target.pointer, *target.strides, *target.shape
     return Launch("copies", kernel, grid, threads, (*read, *written, sums(scale)))

@@ -22,7 +22,7 @@ from .layout import block_sizes
 from .matrix import Operand
 from .packed import Sums
 from .steps import run
-from .workspaces import attempt
+from .workspaces import allocate
 
 # Large enough that waves and launches hardly count: 137 Gflop, 1.1 Tflop for 16-bit elements.
 _MEASURED_SIZE = {8: 4096, 4: 4096, 2: 8192}
@@ -107,7 +107,8 @@ def _measured(index: int, operand: DType) -> DeviceRates:
     moved = size**2 * operand.itemsize + scheme.rank * rows * columns * operand.panel_bytes
     room = max(moved, 4 * size**2 * sums.itemsize)
     # All at once, so that the pool has the pieces, or this fails before any work.
-    attempt(Library(), room + size**2 * (2 * parts * dtype.itemsize + operand.itemsize))
+    needed = room + size**2 * (2 * parts * dtype.itemsize + operand.itemsize)
+    allocate(Library(), needed, optional=True)
     a = random_matrix(size, parts * size, dtype, 0)
     b = random_matrix(parts * size, size, dtype, 1)
     source = a if parts == 1 else random_matrix(size, size, operand.left, 2)

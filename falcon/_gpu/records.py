@@ -44,8 +44,7 @@ class Record:
         operands = placed[0], right, None if c is None else placed[-1], placed[1]
         steps = driver.steps_of(plan, operands, packed, bases[-1], alpha=1.0, beta=1.0)
         self._steps = [(x.start, x.arguments, _places(x.arguments, bases)) for x in steps]
-        may_repair = plan.guarded or plan.method.splits > 1
-        self._flag = repaired.flag_of(problem, plan.method.operand) if may_repair else None
+        self._flag = repaired.flag_of(plan)
 
     def run(self, given: list[int], out: Any, payload: Payload | None) -> Any:
         """Multiply; return the result, or None where the call must be planned.
@@ -66,7 +65,7 @@ class Record:
             elif self._overlaps(given):
                 return None
             try:
-                memory = workspaces.for_call(self._library, self._nbytes, optional=self._optional)
+                memory = workspaces.allocate(self._library, self._nbytes, optional=self._optional)
             except MemoryError:
                 return None
             given.append(memory.pointer)

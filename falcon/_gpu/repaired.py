@@ -12,7 +12,7 @@ from collections.abc import Hashable
 from ctypes import c_uint32
 from threading import Lock
 
-from falcon._core.problem import Problem
+from falcon._core.plan import Plan
 
 from . import device
 from .geometry import regions
@@ -61,22 +61,23 @@ class Flag:
             return self._left > 0
 
 
-def flag_of(problem: Problem, operand: Hashable = None) -> Flag | None:
-    """Return a problem's flag; None if there is none.
+def flag_of(plan: Plan) -> Flag | None:
+    """Return the flag of a plan's problem and arithmetic.
 
-    `operand`: as which elements are multiplied, if not as those of their own type.
+    None if there is none, or the plan is neither by parts nor by a scheme that "auto" chose.
     """
     global _memory
-    found = _flags.get((problem, operand))
-    if found is not None:
-        return found
+    if not (plan.guarded or plan.operand.parts > 1):
+        return None
+    problem, key = plan.problem, (plan.problem, plan.operand)
+    if key in _flags:
+        return _flags[key]
     with _lock:
         if _memory is None:
             if device.is_capturing():
                 return None
             _memory = device.allocate_on_host(4 * _MOST)
-        if (problem, operand) not in _flags and len(_flags) < _MOST:
+        if key not in _flags and len(_flags) < _MOST:
             most = max(regions(problem.M, problem.N), regions(problem.N, problem.M)) // _SHARE
-            flag = Flag(_memory.pointer + 4 * len(_flags), most)
-            _flags[problem, operand] = flag
-        return _flags.get((problem, operand))
+            _flags[key] = Flag(_memory.pointer + 4 * len(_flags), most)
+        return _flags.get(key)

@@ -19,31 +19,12 @@ from falcon.schemes import Scheme
 
 from . import geometry
 
-# The bits to which a mean is rounded, of the quadratic mean of its row, and the least one that is
-# subtracted, relative to that (uniform: 0.87, lognormal: 0.61, of one element in 24 that is not
-# zero: 0.2).
-MEAN_BITS, LEAST_MEAN = 6, 0.2
-# Lines that parts do not hold, see powers.cu: of which at most one element of so many is not zero
-# (of 128 or more: less than 16); and those whose usual element is so many bits below the norm, so
-# that parts hold 16 of it (at K = 2048: normal data 6, lognormal of sigma 2 11, sometimes 15).
-SPARSE, RANGE = 8, 18
 # What the kernels share with their launches and with the host's scaling.
 _SHARED = {
-    "LANES": geometry.LANES,
-    "WARPS": geometry.WARPS,
-    "BLOCK_THREADS": geometry.BLOCK_THREADS,
+    **{name: getattr(geometry, name) for name in geometry.SHARED},
     "ACCESS_BYTES": ACCESS_BYTES,
-    "REGION_MAJOR": geometry.REGION_MAJOR,
-    "REGION_MINOR": geometry.REGION_MINOR,
-    "UNIT": geometry.UNIT,
     "SCALED_FROM": SCALED_FROM,
     "OCTAVE_BITS": PARTS_OF_OCTAVE.bit_length() - 1,
-    "SEGMENT": geometry.SEGMENT,
-    "SEGMENT_THREADS": geometry.SEGMENT * FLOAT32.itemsize // ACCESS_BYTES,
-    "MEAN_BITS": MEAN_BITS,
-    "LEAST_MEAN": LEAST_MEAN,
-    "SPARSE": SPARSE,
-    "RANGE": RANGE,
 }
 
 

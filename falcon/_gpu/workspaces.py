@@ -20,29 +20,22 @@ _refused: dict[tuple[str, int], tuple[int, float]] = {}
 _AGAIN = 10.0
 
 
-def allocate(library: Library, nbytes: int) -> Memory:
-    """Allocate memory for a call; keep it if a graph is recorded that does not own it."""
+def allocate(library: Library, nbytes: int, *, optional: bool = False) -> Memory:
+    """Allocate memory for a call; keep it if a graph is recorded that does not own it.
+
+    `optional`: the caller can do without.
+    Raises MemoryError: there is none; what is optional was refused, and is not there yet.
+    """
     if nbytes == 0:
         return Memory(0, 0, None)
-    return keep(library, library.allocate(nbytes))
-
-
-def for_call(library: Library, nbytes: int, *, optional: bool) -> Memory:
-    """Allocate the workspace of a call, which may be able to do without."""
-    return attempt(library, nbytes) if optional else allocate(library, nbytes)
-
-
-def attempt(library: Library, nbytes: int) -> Memory:
-    """Allocate memory that the caller can do without.
-
-    Raises MemoryError: there is none, or as much was refused and is not there yet.
-    """
+    if not optional:
+        return keep(library, library.allocate(nbytes))
     key = library.name, device.current()
     least, until = _refused.get(key, (nbytes + 1, 0.0))
     if nbytes >= least and (monotonic() < until or device.free_bytes() < nbytes):
         raise MemoryError(f"{nbytes} bytes of the GPU's memory were not to be had just now")
     try:
-        return allocate(library, nbytes)
+        return keep(library, library.allocate(nbytes))
     except MemoryError:
         _refused[key] = nbytes, monotonic() + _AGAIN
         raise

@@ -1,9 +1,14 @@
 """Operands for the GPU tests: whole numbers, in every order, with room around them."""
 
+from dataclasses import replace
+
 import numpy as np
 
+import falcon
 from falcon._core.dtypes import CUDA, of
+from falcon._core.packed import PackedOperand
 from falcon._gpu import sources
+from falcon._gpu.arrays import library_of
 
 DTYPES = tuple(row.name for row in CUDA)
 # The options of the compiler that CuPy adds, besides C++17.
@@ -49,3 +54,27 @@ def on_device(cupy, values, dtype, order="C", gap=0, offset=0):
     view = body[:, : columns * step : step]
     view[...] = cupy.asarray(host)
     return view
+
+
+def matrix(x):
+    return library_of(x).matrix(x)
+
+
+def execute(plan, a, b, c, out, **factors):
+    """Run a plan that falcon.gemm does not make; `b` may be packed."""
+    b = b if isinstance(b, PackedOperand) else matrix(b)
+    added = None if c is None else matrix(c)
+    plan.backend.execute(plan, matrix(a), b, added, matrix(out), **factors)
+
+
+def packed_by(plan, b, **options):
+    """Pack as for a plan of "auto": columns are scaled."""
+    made, backend = falcon.pack(b, scheme=plan.scheme, **options), plan.backend
+    payload, norms = backend.pack(matrix(b), plan), backend.column_norms(None, plan)
+    return replace(made, payload=payload, column_norms=norms)
+
+
+def norms_of(a, b):
+    """The product of the norms of every entry's row and column."""
+    a, b = a.astype(float), b.astype(float)
+    return np.linalg.norm(a, axis=1)[:, None] * np.linalg.norm(b, axis=0)

@@ -103,7 +103,7 @@ def test_a_case_that_fails_is_the_last(capsys, tmp_path, monkeypatch, is_lost):
     monkeypatch.setattr(gpu, "operands", failing)
     monkeypatch.setattr(gpu.device, "is_lost", lambda: is_lost)
     status, _, err = run(capsys, *asked)
-    assert status == INCOMPLETE
+    assert status == 1
     assert "given 32x32x32 float32 failed: out of memory" in err
     status, _, err = run(capsys, "--shape", "9,9,9", "-o", path)
     assert (status, "was begun with other cases" in err) == (2, True)
@@ -188,15 +188,3 @@ def test_stages_are_those_of_the_call(gpu_stages, cupy, state, monkeypatch, caps
     assert f"{rate:.1f} GB/s" in line
     assert "1.00 of copy" in line
     assert "0.88 of cuBLAS" in text  # seven products of eighths in the time of the whole
-
-
-def test_errors_of_float32(cupy, monkeypatch, capsys):
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "studies"))
-    study = importlib.import_module("gpu_errors")
-    monkeypatch.setattr(study, "SIZE", 64)
-    study.main(["40"])
-    lines = [x.split() for x in capsys.readouterr().out.splitlines()]
-    found = {" ".join(x[:-2]): float(x[-2]) for x in lines[1:]}
-    assert found["native, classical"] == 1
-    assert set(found) > {"fp16x3, strassen", "fp16x3, classical, uneven", "native, strassen"}
-    assert all(0.2 < x < 4 for x in found.values())

@@ -58,7 +58,7 @@ def gpu(cupy, monkeypatch):
     monkeypatch.setattr(torch.cuda, "current_stream", lambda *_: stream)
     monkeypatch.setattr(torch.cuda, "synchronize", made.waits.append)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: made.capturing)
-    monkeypatch.setattr(_Torch, "__init__", lambda x: setattr(x, "_torch", torch))
+    monkeypatch.setattr(_Torch, "__init__", lambda x: setattr(x, "_module", torch))
     monkeypatch.setattr(torch, "empty", on_cpu)
     monkeypatch.setattr(State, "owner", lambda state, _: state.device)  # torch's memory too
     monkeypatch.setattr(falcon, "gemm", product)

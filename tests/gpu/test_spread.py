@@ -9,11 +9,10 @@ import pytest
 import falcon
 from falcon._core.scaling import Lines
 from falcon._gpu import kernels, repaired
-from falcon._gpu.arrays import library_of
 from falcon._gpu.geometry import UNIT, Tables
 from falcon._gpu.steps import run
 
-from .support import DTYPES, kind, on_device
+from .support import DTYPES, execute, kind, matrix, norms_of, on_device, packed_by
 
 M, N, K = 70, 150, 90
 
@@ -69,23 +68,19 @@ def test_uneven_operands_are_scaled(cupy, dtype, uneven, orders):
     out = on_device(cupy, c, dtype, orders[2])
     check = "none" if orders == "CFF" and uneven != "not finite" else "finite"
     plan = guarded(left, right, "strassen", check, adds=True)
-    matrices = [library_of(x).matrix(x) for x in (left, right, out)]
-    plan.backend.execute(plan, *matrices, matrices[2], alpha=2.0, beta=-1.0)
+    execute(plan, left, right, out, out, alpha=2.0, beta=-1.0)
     with np.errstate(all="ignore"):
         exact = 2 * (a.astype(float) @ b.astype(float)) - c
     found = cupy.asnumpy(out).astype(float)
     finite = np.isfinite(exact)
     np.testing.assert_array_equal(np.isfinite(found), finite)
-    entrywise = np.linalg.norm(a.astype(float), axis=1)[:, None] * np.linalg.norm(
-        np.where(np.isfinite(b.astype(float)), b.astype(float), 0), axis=0
-    )
+    entrywise = norms_of(a, np.where(np.isfinite(b), b, 0))
     unit = {"float64": 2e-15, "float32": 1e-6, "float16": 4e-3, "bfloat16": 3e-2}[dtype]
     error = np.abs(found[finite] - exact[finite])
     assert (error <= unit * (1 + entrywise[finite])).all()
     if uneven == "zeros":
         assert (found[69] == -1).all()
-    flag = repaired.flag_of(plan.problem)
-    assert flag.is_set() == (uneven == "not finite")
+    assert repaired.flag_of(plan).is_set() == (uneven == "not finite")
 
 
 def powers_of_two(dtype, M, K, N):
@@ -113,8 +108,7 @@ def test_every_line_takes_its_own_power(cupy, dtype, orders, scheme):
             pairs = zip((a, b, np.zeros((M, N))), orders, strict=True)
             left, right, out = (on_device(cupy, x, dtype, order, gap) for x, order in pairs)
             plan = guarded(left, right, scheme, check="none")
-            matrices = [library_of(x).matrix(x) for x in (left, right, out)]
-            plan.backend.execute(plan, *matrices[:2], None, matrices[2], alpha=2.0)
+            execute(plan, left, right, None, out, alpha=2.0)
             np.testing.assert_array_equal(cupy.asnumpy(out).astype(float), 2 * (a @ b))
         if dtype != "float16":  # sums of unscaled lines are rounded
             found = cupy.asnumpy(replace(plan, guarded=False)(left, right)).astype(float)
@@ -134,9 +128,7 @@ def test_every_line_of_a_chunk_takes_its_own_power(cupy, dtype, packed):
     layout = plan.method.layout
     assert layout.chunk[0] < layout.block[0] or layout.chunk[1] < layout.block[1]
     if packed:
-        payload = plan.backend.pack(library_of(right).matrix(right), plan)
-        made = falcon.pack(right, scheme=scheme)
-        made = replace(made, payload=payload, column_norms=plan.backend.column_norms(None, plan))
+        made = packed_by(plan, right)
         layout = falcon.plan(left, made, workspace_limit=limit).method.layout
         assert layout.chunk[0] < layout.block[0] or layout.chunk[1] < layout.block[1]
         found = falcon.gemm(left, made, workspace_limit=limit)
@@ -154,8 +146,7 @@ def test_scaled_chunks(cupy, limit):
     assert (asked.method.layout.chunk[:2] < asked.method.layout.block[:2]) == (limit is not None)
     plan = replace(asked, guarded=True)
     exact = a.astype(float) @ b
-    error = np.abs(cupy.asnumpy(plan(left, right)) - exact)
-    norms = np.linalg.norm(a, axis=1)[:, None] * np.linalg.norm(b, axis=0)
+    error, norms = np.abs(cupy.asnumpy(plan(left, right)) - exact), norms_of(a, b)
     assert (error <= 1e-6 * norms).all()
     assert (np.abs(cupy.asnumpy(asked(left, right)) - exact) > 1e-5 * norms).any()
 
@@ -187,7 +178,8 @@ def test_a_problem_that_is_repaired_is_classical_while_its_data_are_so(cupy, sta
 
 
 def test_a_few_lines_that_are_repaired_do_not_make_a_problem_classical(cupy, state):
-    a, b = (x.copy() for x in parts_of((3200, 40), (40, 300)))
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(x).astype(np.float32) for x in ((3200, 40), (40, 300)))
     a[5, 7] = np.nan
     left, right = (on_device(cupy, x, "float32") for x in (a, b))
     for _ in range(3):
@@ -197,27 +189,23 @@ def test_a_few_lines_that_are_repaired_do_not_make_a_problem_classical(cupy, sta
         np.testing.assert_allclose(cupy.asnumpy(found), a @ b, rtol=1e-4, atol=1e-4)
 
 
-def parts_of(*shapes):
-    rng = np.random.default_rng(0)
-    return [rng.standard_normal(x).astype(np.float32) for x in shapes]
-
-
 def test_flags_are_of_one_problem_each(cupy, state, monkeypatch):
     """Also with more problems than are remembered, and many threads at once."""
     monkeypatch.setattr(repaired, "_MOST", 50)
     shapes = [(M, 64, 64) for M in range(1, 100)]
-    problems = [falcon.plan((M, K), (K, N), "float32").problem for M, K, N in shapes]
+    plans = [falcon.plan((M, K), (K, N), "float32", backend="gpu") for M, K, N in shapes]
+    plans = [replace(x, guarded=True) for x in plans]
     with ThreadPoolExecutor(16) as pool:
-        flags = list(pool.map(repaired.flag_of, problems * 4))
+        flags = list(pool.map(repaired.flag_of, plans * 4))
     pointers = [x.pointer for x in set(flags) if x is not None]
     assert len(pointers) == len(set(pointers)) == 50
     assert max(pointers) - min(pointers) == 4 * 49
-    for problem, flag in zip(problems * 4, flags, strict=True):
-        assert repaired.flag_of(problem) is flag or flag is None
+    for plan, flag in zip(plans * 4, flags, strict=True):
+        assert repaired.flag_of(plan) is flag or flag is None
     monkeypatch.setattr(repaired, "_memory", None)
     repaired._flags.clear()
     state.capturing = True
-    assert repaired.flag_of(problems[0]) is None
+    assert repaired.flag_of(plans[0]) is None
     state.capturing = False
 
 
@@ -227,9 +215,8 @@ def test_even_operands_keep_the_scheme(cupy, state, dtype, check):
     left, right = (on_device(cupy, x, dtype) for x in operands(dtype))
     plan = guarded(left, right, "2x3x2:11", check)
     out, asked = (on_device(cupy, np.zeros((M, N)), dtype) for _ in range(2))
-    a, b, c, d = (library_of(x).matrix(x) for x in (left, right, out, asked))
-    plan.backend.execute(plan, a, b, None, c)
-    plan.backend.execute(replace(plan, guarded=False), a, b, None, d)
+    execute(plan, left, right, None, out)
+    execute(replace(plan, guarded=False), left, right, None, asked)
     np.testing.assert_array_equal(cupy.asnumpy(out), cupy.asnumpy(asked))
     for name in ("norms", "powers"):  # of A and B together
         assert sum(name in x for x in state.launches) == 1
@@ -244,15 +231,14 @@ def test_packed_operands(cupy, uneven):
     packed = falcon.pack(right, scheme="strassen")
     assert packed.column_norms is None
     scheme = cupy.asnumpy(falcon.gemm(left, packed))
-    payload = plan.backend.pack(library_of(right).matrix(right), plan)
-    packed = replace(packed, payload=payload, column_norms=plan.backend.column_norms(None, plan))
+    packed = packed_by(plan, right)
     for name in ("auto", packed.scheme):  # columns stay scaled where rows are not looked at
         found = cupy.asnumpy(falcon.gemm(left, packed, scheme=name))
         with np.errstate(all="ignore"):
             exact = a.astype(float) @ b
         finite = np.isfinite(exact)
         np.testing.assert_array_equal(np.isfinite(found), finite)
-        norms = np.linalg.norm(a, axis=1)[:, None] * np.linalg.norm(b, axis=0)
+        norms = norms_of(a, b)
         if uneven != "row" or name == "auto":
             assert (np.abs(found[finite] - exact[finite]) <= 1e-6 * norms[finite]).all()
         scaled = uneven == "column" or (uneven == "row" and name == "auto")
@@ -270,8 +256,8 @@ def test_powers_are_the_hosts(cupy, order, parts, room):
     on_gpu, block = on_device(cupy, x, "float64", order), -(-M // parts)
     memory = cupy.empty((64 * M,), np.float64)
     scale = cupy.empty((Tables(M, 8).nbytes // 8,), np.float64)
-    matrix, at = library_of(on_gpu).matrix(on_gpu), int(scale.data.ptr)
-    run(*kernels.powers([kernels.Lines(matrix, block, at)], int(memory.data.ptr), room))
+    lines = kernels.Lines(matrix(on_gpu), block, int(scale.data.ptr))
+    run(*kernels.powers([lines], int(memory.data.ptr), room))
     assert cupy.asnumpy(scale)[:1].view(np.uint32)[0] == 2
     squares, powers = (x * x).sum(1), tables_of(cupy, scale, M)
     expected = Lines(squares, parts, M, block).powers
@@ -300,7 +286,7 @@ def test_norms_that_are_hard_to_measure(cupy, dtype):
     on_gpu = on_device(cupy, x, dtype)
     itemsize = 4 if dtype == "float32" else 8
     scale = cupy.empty((Tables(M, itemsize).nbytes // 8,), np.float64)
-    lines = kernels.Lines(library_of(on_gpu).matrix(on_gpu), M // 2, int(scale.data.ptr))
+    lines = kernels.Lines(matrix(on_gpu), M // 2, int(scale.data.ptr))
     run(*kernels.powers([lines], 0, 0))
     found = tables_of(cupy, scale, M, itemsize).reshape(2, -1)[:, :6]
     assert (found[:, 4] == -1).all()

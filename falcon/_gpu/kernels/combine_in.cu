@@ -96,7 +96,7 @@ template <int W> struct Target {
 FALCON_INLINE void combine(unsigned block, const T *__restrict__ in, O *__restrict__ out, long long ld, long long major,
                            long long minor, long long step_major, long long step_minor, long long height,
                            long long width, int by_columns, int along_minor, int aligned,
-                           const unsigned *__restrict__ powers, long long first, const float *__restrict__ means,
+                           const State *__restrict__ powers, long long first, const float *__restrict__ means,
                            long long units, long long inner) {
     const int rows = by_columns ? FALCON_Q : FALCON_P, columns = by_columns ? FALCON_P : FALCON_Q;
     constexpr int repeated = FALCON_ACCESS_BYTES / sizeof(S);

@@ -68,8 +68,8 @@ extern "C" __global__ void __launch_bounds__(FALCON_THREADS, FALCON_BLOCKS)
     FALCON_NAME(const FALCON_S *__restrict__ h, FALCON_T *out, const FALCON_T *c, long long ld, long long ld_c,
                 long long major, long long minor, long long step_major, long long step_minor, long long height,
                 long long width, FALCON_S alpha, FALCON_S beta, unsigned *flags, int by_columns, int aligned,
-                const unsigned *__restrict__ powers_major, long long first_major,
-                const unsigned *__restrict__ powers_minor, long long first_minor) {
+                const State *__restrict__ powers_major, long long first_major, const State *__restrict__ powers_minor,
+                long long first_minor) {
     using namespace FALCON_SUMS;
     const int rows = by_columns ? FALCON_Q : FALCON_P, columns = by_columns ? FALCON_P : FALCON_Q;
     const Place place =

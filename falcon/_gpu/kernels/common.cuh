@@ -64,20 +64,23 @@ template <class S> struct Vec<S, 1> {
     S at;
 };
 
-template <class S> FALCON_INLINE Vec<S, 1> operator+(const Vec<S, 1> &x, const Vec<S, 1> &y) {
-    return {x.at + y.at};
-}
-template <class S> FALCON_INLINE Vec<S, 1> operator-(const Vec<S, 1> &x, const Vec<S, 1> &y) {
-    return {x.at - y.at};
-}
+#define FALCON_ELEMENTWISE(OP)                                                                                         \
+    template <class S> FALCON_INLINE Vec<S, 1> operator OP(const Vec<S, 1> &x, const Vec<S, 1> &y) {                   \
+        return {x.at OP y.at};                                                                                         \
+    }                                                                                                                  \
+    template <class S, int W> FALCON_INLINE Vec<S, W> operator OP(const Vec<S, W> &x, const Vec<S, W> &y) {            \
+        return {x.lo OP y.lo, x.hi OP y.hi};                                                                           \
+    }
+FALCON_ELEMENTWISE(+)
+FALCON_ELEMENTWISE(-)
+FALCON_ELEMENTWISE(*)
+#undef FALCON_ELEMENTWISE
+
 template <class S> FALCON_INLINE Vec<S, 1> operator-(const Vec<S, 1> &x) {
     return {-x.at};
 }
 template <class S> FALCON_INLINE Vec<S, 1> operator*(S scale, const Vec<S, 1> &x) {
     return {scale * x.at};
-}
-template <class S> FALCON_INLINE Vec<S, 1> operator*(const Vec<S, 1> &x, const Vec<S, 1> &y) {
-    return {x.at * y.at};
 }
 template <class S> FALCON_INLINE Vec<S, 1> absolute(const Vec<S, 1> &x) {
     return {(S)fabs(x.at)};
@@ -90,20 +93,11 @@ template <class S> FALCON_INLINE bool is_known(const Vec<S, 1> &x) {
     return x.at >= S(0);
 }
 
-template <class S, int W> FALCON_INLINE Vec<S, W> operator+(const Vec<S, W> &x, const Vec<S, W> &y) {
-    return {x.lo + y.lo, x.hi + y.hi};
-}
-template <class S, int W> FALCON_INLINE Vec<S, W> operator-(const Vec<S, W> &x, const Vec<S, W> &y) {
-    return {x.lo - y.lo, x.hi - y.hi};
-}
 template <class S, int W> FALCON_INLINE Vec<S, W> operator-(const Vec<S, W> &x) {
     return {-x.lo, -x.hi};
 }
 template <class S, int W> FALCON_INLINE Vec<S, W> operator*(S scale, const Vec<S, W> &x) {
     return {scale * x.lo, scale * x.hi};
-}
-template <class S, int W> FALCON_INLINE Vec<S, W> operator*(const Vec<S, W> &x, const Vec<S, W> &y) {
-    return {x.lo * y.lo, x.hi * y.hi};
 }
 template <class S, int W> FALCON_INLINE Vec<S, W> absolute(const Vec<S, W> &x) {
     return {absolute(x.lo), absolute(x.hi)};
@@ -113,14 +107,6 @@ template <class S, int W> FALCON_INLINE bool is_finite(const Vec<S, W> &x) {
 }
 template <class S, int W> FALCON_INLINE bool is_known(const Vec<S, W> &x) {
     return is_known(x.lo) && is_known(x.hi);
-}
-
-template <class S> FALCON_INLINE void add_squares(Vec<S, 1> &sums, const Vec<S, 1> &x) {
-    sums.at += x.at * x.at;
-}
-template <class S, int W> FALCON_INLINE void add_squares(Vec<S, W> &sums, const Vec<S, W> &x) {
-    add_squares(sums.lo, x.lo);
-    add_squares(sums.hi, x.hi);
 }
 
 // The same number W times.
@@ -240,11 +226,16 @@ struct LinePart {
     }
 };
 
-// In front of the tables of powers: the state of powers.cu; of products by parts, the bits of the least
-// last bit of all lines, and of their largest norm.
-struct State {
+// What is known of all lines, in front of the tables of their powers (powers.cu): whether all powers are
+// 1, or which of the values below; of products by parts also the bits of the least last bit of an element
+// and of the largest norm.
+struct alignas(FALCON_ACCESS_BYTES) State {
     unsigned state, granule, largest;
+    template <class S> FALCON_INLINE S *table() { return reinterpret_cast<S *>(this + 1); }
+    template <class S> FALCON_INLINE const S *table() const { return reinterpret_cast<const S *>(this + 1); }
 };
+#define FALCON_NOT_ONE 1u
+#define FALCON_MULTIPLIED 2u // some are larger than 1
 
 #ifndef FALCON_HOST
 // The sum over a warp, or over the threads that hold a segment, in the last one of these. On a host,
@@ -258,7 +249,7 @@ FALCON_INLINE LinePart warp_total(LinePart x) {
 }
 FALCON_INLINE float segment_sum(float x, long long) {
 #pragma unroll
-    for (int apart = 1; apart < FALCON_SEGMENT_THREADS; apart *= 2)
+    for (int apart = 1; apart < FALCON_SEGMENT * (int)sizeof x / FALCON_ACCESS_BYTES; apart *= 2)
         x += __shfl_xor_sync(0xffffffffu, x, apart);
     return x;
 }
@@ -303,12 +294,6 @@ struct Edge {
 
 // --- powers of two by which lines (rows of A, columns of B) are multiplied -----------------------
 
-// The state before the powers: all are 1 (zero), some are not, some are larger than 1.
-#define FALCON_NOT_ONE 1u
-#define FALCON_MULTIPLIED 2u
-// Where tables of powers begin, behind the state: see powers.cu.
-#define FALCON_TABLES (FALCON_ACCESS_BYTES / sizeof(unsigned))
-
 // What all lines read where all powers are 1.
 template <class S> __device__ alignas(FALCON_ACCESS_BYTES) const S ones[] = {1, 1, 1, 1, 1, 1, 1, 1};
 
@@ -316,10 +301,9 @@ template <class S> __device__ alignas(FALCON_ACCESS_BYTES) const S ones[] = {1, 
 template <class S> struct Powers {
     const S *at;
     long long step; // zero for ones
-    FALCON_INLINE Powers(const unsigned *powers, long long first, long long step, unsigned least)
-        : at(ones<S>), step(0) {
-        if (powers && *powers >= least) {
-            at = reinterpret_cast<const S *>(powers + FALCON_TABLES) + first;
+    FALCON_INLINE Powers(const State *powers, long long first, long long step, unsigned least) : at(ones<S>), step(0) {
+        if (powers && powers->state >= least) {
+            at = reinterpret_cast<const S *>(powers + 1) + first;
             this->step = step;
         }
     }

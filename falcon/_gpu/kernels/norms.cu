@@ -20,9 +20,9 @@
 extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
     FALCON_NAME(long long inner, long long first, const FALCON_A *__restrict__ x_0, long long line_stride_0,
                 long long inner_stride_0, long long lines_0, LinePart *found_0, int parts_0, int along_0, int aligned_0,
-                unsigned *powers_0, float *segments_0, const FALCON_A *__restrict__ x_1, long long line_stride_1,
+                State *powers_0, float *segments_0, const FALCON_A *__restrict__ x_1, long long line_stride_1,
                 long long inner_stride_1, long long lines_1, LinePart *found_1, int parts_1, int along_1, int aligned_1,
-                unsigned *powers_1, float *segments_1) {
+                State *powers_1, float *segments_1) {
     typedef FALCON_S S;
     constexpr int W = FALCON_ACCESS_BYTES / sizeof(FALCON_A), L = FALCON_SEGMENT;
     const bool second = blockIdx.x >= first;
@@ -34,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
     const int aligned = second ? aligned_1 : aligned_0;
     const long long block = blockIdx.x - (second ? first : 0);
     if (block == 0 && threadIdx.x == 0 && threadIdx.y == 0)
-        *reinterpret_cast<State *>(second ? powers_1 : powers_0) = {0, FALCON_INFINITY, 0};
+        *(second ? powers_1 : powers_0) = {0, FALCON_INFINITY, 0};
     // Parts are whole segments; of one line, whole accesses of a warp.
     const int unit = along ? FALCON_LANES * W : FALCON_OF_PARTS ? L : 1;
     const long long run = (inner + parts * unit - 1) / (parts * unit) * unit;
@@ -54,42 +54,40 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
     const auto inside = [&](long long k, int e) { return along ? k + e < end : line + e < lines; };
     const bool whole = aligned && (along || line + W <= lines);
     S squares[W] = {};
-#if FALCON_OF_PARTS
     float segment[W] = {}, granule = __uint_as_float(FALCON_INFINITY);
     int count[W] = {}, exponents[W] = {};
     const long long units = (lines + FALCON_UNIT - 1) / FALCON_UNIT * FALCON_UNIT;
     float *segments = (second ? segments_1 : segments_0) + line;
-#endif
     const auto take = [&](long long k, const S *v) {
 #pragma unroll
         for (int e = 0; e < W; ++e)
             squares[e] += v[e] * v[e];
-#if FALCON_OF_PARTS
-#pragma unroll
-        for (int e = 0; e < W; ++e) {
-            const unsigned bits = __float_as_uint(v[e]) & 0x7fffffffu;
-            // Its last bit that is not zero.
-            const float size = __uint_as_float(bits);
-            const float last = bits & 0x7fffffu ? size - __uint_as_float(bits & (bits - 1)) : size;
-            granule = bits && last < granule ? last : granule;
-            count[along ? 0 : e] += bits != 0;
-            exponents[along ? 0 : e] += (int)(bits >> 23);
-            segment[along ? 0 : e] += v[e];
-        }
-        if (along) {
-            const float sum = segment_sum(segment[0], k / L);
-            if ((threadIdx.x + 1) % (L / W) == 0 && k / L * L < end)
-                segments[k / L * units] = sum;
-            segment[0] = 0;
-        } else if ((k + 1) % L == 0 || k + 1 == end) {
+        if constexpr (FALCON_OF_PARTS) {
 #pragma unroll
             for (int e = 0; e < W; ++e) {
-                if (line + e < lines)
-                    segments[k / L * units + e] = segment[e];
-                segment[e] = 0;
+                const unsigned bits = __float_as_uint(v[e]) & 0x7fffffffu;
+                // Its last bit that is not zero.
+                const float size = __uint_as_float(bits);
+                const float last = bits & 0x7fffffu ? size - __uint_as_float(bits & (bits - 1)) : size;
+                granule = bits && last < granule ? last : granule;
+                count[along ? 0 : e] += bits != 0;
+                exponents[along ? 0 : e] += (int)(bits >> 23);
+                segment[along ? 0 : e] += v[e];
+            }
+            if (along) {
+                const float sum = segment_sum(segment[0], k / L);
+                if ((threadIdx.x + 1) % (L / W) == 0 && k / L * L < end)
+                    segments[k / L * units] = sum;
+                segment[0] = 0;
+            } else if ((k + 1) % L == 0 || k + 1 == end) {
+#pragma unroll
+                for (int e = 0; e < W; ++e) {
+                    if (line + e < lines)
+                        segments[k / L * units + e] = segment[e];
+                    segment[e] = 0;
+                }
             }
         }
-#endif
     };
     long long k = begin;
     if (whole)
@@ -105,7 +103,7 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
             v[e] = inside(k + mine, e) ? (S)widen(x[(k + mine) * inner_stride + e * own]) : S(0);
         take(k + mine, v);
     }
-    LinePart total = {};
+    LinePart total = {0, 0, 0, granule};
 #pragma unroll
     for (int e = 0; e < W; ++e) {
         double sum = squares[e];
@@ -119,18 +117,10 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
             }
             sum = !zeros && sum < 0x1p-900 ? 0x1p-900 : sum;
         }
-        LinePart found = {sum};
-#if FALCON_OF_PARTS
-        found.count = count[e];
-        found.exponents = exponents[e];
-        found.granule = granule;
-#endif
-        if (along) {
-            found.square += total.square;
-            found.exponents += total.exponents;
-            found.count += total.count;
-            total = found;
-        } else if (line + e < lines)
+        const LinePart found = {sum, (double)exponents[e], count[e], granule};
+        if (along)
+            total.add(found);
+        else if (line + e < lines)
             (second ? found_1 : found_0)[part * lines + line + e] = found;
     }
     if (along) {

@@ -11,26 +11,27 @@
 //             whether the norms of a group are evened out
 //   fit       so that parts of them are in the range of their type, groups are multiplied until their
 //             largest norm is below 2^fit, and at least half of that; 0: they are not
-//   powers    `State`, and at FALCON_TABLES three tables: reciprocals of powers, of whole units of lines
+//   powers    `State`, followed by three tables: reciprocals of powers, of whole units of lines
 //             (0 for a line of zeros, -1 if the power is unknown: such lines are multiplied by 1, and
 //             repaired); powers, as many; and powers, each of them repeated over 16 bytes
 //   first     thread blocks of the first matrix
 //
-// Parts (fit) do not hold what float32 does of lines with hardly an element that is not zero, of which
-// an entry of C may have each by itself, nor of those whose usual element is FALCON_RANGE bits below
-// the norm: their powers are unknown.
-
-#define FALCON_OCTAVE (1 << FALCON_OCTAVE_BITS)
+// Parts (fit) do not hold what float32 does of lines with hardly an element that is not zero (of which
+// an entry of C may have each by itself), nor of those whose usual element is far below the norm: their
+// powers are unknown. Of K or of 128 elements one in SPARSE must not be zero (16 of 128 and more); RANGE:
+// bits below the norm, so that parts hold 16 of the usual element (at K = 2048: normal data 6, lognormal
+// of sigma 2 11, sometimes 15).
 
 extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
     FALCON_NAME(int most, int equilibrate, int fit, long long inner, long long first, LinePart *found_0, int parts_0,
-                long long lines_0, long long block_0, unsigned *powers_0, LinePart *found_1, int parts_1,
-                long long lines_1, long long block_1, unsigned *powers_1) {
+                long long lines_0, long long block_0, State *powers_0, LinePart *found_1, int parts_1,
+                long long lines_1, long long block_1, State *powers_1) {
+    constexpr int SPARSE = 8, RANGE = 18, OCTAVE = 1 << FALCON_OCTAVE_BITS;
     const bool second = blockIdx.x >= first;
     LinePart *found = second ? found_1 : found_0;
     const int parts = second ? parts_1 : parts_0;
     const long long lines = second ? lines_1 : lines_0, block = second ? block_1 : block_0;
-    unsigned *powers = second ? powers_1 : powers_0;
+    State *powers = second ? powers_1 : powers_0;
     const long long place = (long long)(blockIdx.x - (second ? first : 0)) * blockDim.x + threadIdx.x;
     if (place >= block || place >= lines)
         return;
@@ -48,31 +49,31 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
         known = known && square >= 0x1p-800 && square <= 0x1p1000; // false for a NaN too
         if (fit) {
             // That of the norm, and the mean of the elements' exponents, half of a bit above their powers of two.
-            known = known && FALCON_SPARSE * (long long)whole.count >= (inner < 128 ? inner : 128) &&
-                    (0.5 * ilogb(square) + 126.5 - FALCON_RANGE) * whole.count < whole.exponents;
-            atomicMin(&reinterpret_cast<State *>(powers)->granule, __float_as_uint(whole.granule));
+            known = known && SPARSE * (long long)whole.count >= (inner < 128 ? inner : 128) &&
+                    (0.5 * ilogb(square) + 126.5 - RANGE) * whole.count < whole.exponents;
+            atomicMin(&powers->granule, __float_as_uint(whole.granule));
         }
         total += square;
         least = present && least <= square ? least : square;
         largest = largest > square ? largest : square;
         ++present;
     }
-    const auto level = [found](long long line) { return (int)rint(log2(found[line].square) * (FALCON_OCTAVE / 2)); };
+    const auto level = [found](long long line) { return (int)rint(log2(found[line].square) * (OCTAVE / 2)); };
     bool scaled = known && equilibrate && total > FALCON_SCALED_FROM * present * least;
     int base = 0, top = -0x7fffffff, bottom = 0x7fffffff;
     const auto octave = [&](long long line) { return (level(line) - base) >> FALCON_OCTAVE_BITS; };
     if (scaled) {
         // Where to cut the circle of the fractional parts of the logarithms: at its largest gap.
-        int narrowest = FALCON_OCTAVE;
+        int narrowest = OCTAVE;
         for (long long from = place; from < lines; from += block) {
             int widest = 0;
             for (long long line = place; line < lines; line += block) {
-                const int apart = found[line].square == 0 ? 0 : (level(line) - level(from)) & (FALCON_OCTAVE - 1);
+                const int apart = found[line].square == 0 ? 0 : (level(line) - level(from)) & (OCTAVE - 1);
                 widest = widest < apart ? apart : widest;
             }
             if (found[from].square != 0 && widest < narrowest) {
                 narrowest = widest;
-                base = level(from) & (FALCON_OCTAVE - 1);
+                base = level(from) & (OCTAVE - 1);
             }
         }
         for (long long line = place; line < lines; line += block) {
@@ -99,11 +100,11 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
         up = fit - ((ilogb(largest) + 2) >> 1);
         known = up >= -most && up + (scaled ? top - bottom : 0) <= most;
         // The largest norm, to a factor of 2.
-        atomicMax(&reinterpret_cast<State *>(powers)->largest, __float_as_uint((float)ldexp(1.0, fit - up)));
+        atomicMax(&powers->largest, __float_as_uint((float)ldexp(1.0, fit - up)));
     }
     constexpr int repeated = FALCON_ACCESS_BYTES / sizeof(FALCON_S);
     const long long units = (lines + FALCON_UNIT - 1) / FALCON_UNIT * FALCON_UNIT;
-    FALCON_S *table = reinterpret_cast<FALCON_S *>(powers + FALCON_TABLES);
+    FALCON_S *table = reinterpret_cast<FALCON_S *>(powers + 1);
     for (long long line = place; line < lines; line += block) {
         const int exponent = !known ? 0 : up + (scaled && found[line].square != 0 ? top - octave(line) : 0);
         const FALCON_S reciprocal = FALCON_S(ldexp(1.0, -exponent)), factor = FALCON_S(ldexp(1.0, exponent));
@@ -113,7 +114,5 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
             table[2 * units + repeated * line + e] = factor;
     }
     if (scaled || up || !known || present < count)
-        atomicMax(powers, scaled || up ? FALCON_MULTIPLIED : FALCON_NOT_ONE);
+        atomicMax(&powers->state, scaled || up ? FALCON_MULTIPLIED : FALCON_NOT_ONE);
 }
-
-#undef FALCON_OCTAVE
