@@ -2,17 +2,15 @@
 
 import json
 import struct
-import subprocess
-import sys
 import zipfile
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-import falcon
 from falcon import schemes
+
+from ..support import python
 
 STRASSEN = schemes.get("strassen")
 PROBE = """
@@ -126,13 +124,7 @@ HOSTILE = [
 def test_hostile_files(make, message, tmp_path):
     """In a process of its own, whose peak of memory is that of the file."""
     path = make(tmp_path)
-    done = subprocess.run(
-        [sys.executable, "-c", PROBE, path],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=Path(falcon.__file__).parents[1],
-    )
+    done = python("-c", PROBE, path)
     answer, seconds, mebibytes = done.stdout.splitlines()
     assert message in answer
     assert float(seconds) < 5
