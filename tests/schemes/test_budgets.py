@@ -2,7 +2,6 @@
 
 import json
 import struct
-import zipfile
 from fractions import Fraction
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 from falcon import schemes
 
 from ..support import python
+from .support import archive
 
 STRASSEN = schemes.get("strassen")
 PROBE = """
@@ -28,16 +28,6 @@ except SchemeError as error:
 print(time.process_time() - start)
 print(peak() - before)
 """
-
-
-def archive(path, members, shape=(3,), descr="|O"):
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
-        for name, payload in members.items():
-            with file.open(f"{name}.npy", "w") as stream:
-                header = {"descr": descr, "fortran_order": False, "shape": shape}
-                np.lib.format.write_array_header_1_0(stream, header)
-                stream.write(payload)
-    return path
 
 
 def record(**changes):
