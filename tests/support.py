@@ -1,14 +1,18 @@
 """What tests of several folders share."""
 
 import os
+import subprocess
+import sys
 import zlib
 from contextlib import contextmanager
+from pathlib import Path
 
 try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None
 
+ROOT = Path(__file__).resolve().parents[1]
 # Seconds: a limit of time in a test ends what hangs on any machine, and says nothing about speed.
 HANG = 3600
 # What differs from the first run, of all tests, that .ci/run has made on this machine.
@@ -28,3 +32,16 @@ def alone(folder):
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def python(*arguments, status=0, where=None, **environment):
+    """Run Python in a fresh process; returns it with its output. Any status will do if None.
+
+    `where` are more keywords of `subprocess.run`.
+    """
+    about = {"cwd": ROOT, "timeout": HANG, "capture_output": True, "text": True, **(where or {})}
+    given = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    done = subprocess.run([sys.executable, *map(str, arguments)], env=given, **about)
+    said = f"exit status {done.returncode}\n{done.stdout}{done.stderr}"
+    assert status in (None, done.returncode), said
+    return done

@@ -5,9 +5,7 @@ import copy
 import importlib
 import inspect
 import json
-import os
 import pickle
-import subprocess
 import sys
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -15,6 +13,8 @@ from pathlib import Path
 import pytest
 
 import falcon
+
+from .support import python
 
 PACKAGE = Path(falcon.__file__).parent
 ROOT = PACKAGE.parent
@@ -53,14 +53,6 @@ print(json.dumps({
     "measured": len(falcon.machine().rates),
 }))
 """
-
-
-def python(*arguments, **environment):
-    command = [sys.executable, *arguments]
-    environment = {**os.environ, **environment}
-    return subprocess.run(
-        command, capture_output=True, text=True, check=True, cwd=ROOT, env=environment
-    )
 
 
 @pytest.fixture(scope="module")
@@ -140,13 +132,8 @@ def test_a_folder_that_hides_the_package_is_named(tmp_path, is_hidden):
     """That of a clone, say, in the folder in which Python was started."""
     if is_hidden:
         (tmp_path / "falcon").mkdir()
-    done = subprocess.run(
-        [sys.executable, "-c", EDITABLE, str(tmp_path), str(ROOT), "schemes", "--show", "strassen"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={x: y for x, y in os.environ.items() if x != "PYTHONPATH"},
-    )
+    words = "-c", EDITABLE, tmp_path, ROOT, "schemes", "--show", "strassen"
+    done = python(*words, status=None, where={"cwd": tmp_path}, PYTHONPATH="")
     said = f"ImportError: the folder {tmp_path / 'falcon'} hides the package falcon: start Python"
     assert (said in done.stderr) == is_hidden, done.stderr
     assert (done.returncode == 0) != is_hidden

@@ -6,16 +6,13 @@ The one for GPUs is in tests/gpu/test_bench.py.
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from .bench.support import whole_run
-from .support import HANG
+from .support import ROOT, python
 
-ROOT = Path(__file__).parents[1]
 # Measurements and the words that they print.
 SMALL = {
     "beside": (("40,50,60", "--dtype", "float32", "--rounds", "1"),
@@ -65,12 +62,9 @@ for x in CpuBackend, NumpyBackend:
 def run(name, *arguments, folder):
     """Run a study in haste; returns what it prints."""
     (folder / "sitecustomize.py").write_text(HASTE)
-    command = [sys.executable, ROOT / "studies" / f"{name}.py", *arguments]
     path = os.pathsep.join(map(str, (ROOT, folder)))
-    done = subprocess.run(command, cwd=folder, env={**os.environ, "PYTHONPATH": path},
-                          capture_output=True, text=True, timeout=HANG)  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    words = ROOT / "studies" / f"{name}.py", *arguments
+    return python(*words, where={"cwd": folder}, PYTHONPATH=path).stdout
 
 
 @pytest.mark.slow
@@ -95,9 +89,7 @@ def test_it_says_what_it_measures(name):
     """Studies that take minutes at their smallest."""
     if name == "prefill":
         pytest.importorskip("torch")
-    command = [sys.executable, "-W", "error", ROOT / "studies" / f"{name}.py", "--help"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=HANG)
+    done = python("-W", "error", ROOT / "studies" / f"{name}.py", "--help", status=None)
     assert f"studies/{name}.py" in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
 
@@ -140,7 +132,5 @@ from falcon._numpy.threads import numpy_blas
 print(same_threads(), numpy_blas().get())
 """
     paths = os.pathsep.join(map(str, (ROOT, ROOT / "studies")))
-    how = {**os.environ, "PYTHONPATH": paths, "FALCON_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, "-c", code], env=how, capture_output=True, text=True,
-                          check=True)  # fmt: skip
+    done = python("-c", code, PYTHONPATH=paths, FALCON_NUM_THREADS="1")
     assert done.stdout.split() == ["1", "1"]

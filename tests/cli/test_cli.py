@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,10 +15,8 @@ from falcon.bench import workloads
 from falcon.decision import MachineProfile
 from falcon.decision.store import Choice, Fastest
 
+from ..support import ROOT, python
 from .support import run
-
-ROOT = Path(falcon.__file__).parent.parent
-
 
 # --- info -----------------------------------------------------------------------------------
 
@@ -313,25 +310,16 @@ def test_interrupted_measurements_are_shown(monkeypatch, capsys):
     assert "stopped: 1 of 3 cases are complete" in err
 
 
-def environment(**more):
-    paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), **more}
-
-
 def without_progress(said):
     """Leave out what a process says on a busy machine, where it takes more than five seconds."""
     return "".join(x for x in said.splitlines(keepends=True) if not x.startswith("["))
 
 
 def test_as_a_process(tmp_path):
-    command = [sys.executable, "-m", "falcon"]
-    arguments = {"cwd": tmp_path, "env": environment(), "capture_output": True, "text": True}
-    done = subprocess.run([*command, "schemes", "2x2x2"], **arguments, check=False)
-    assert (done.returncode, without_progress(done.stderr)) == (0, "")
+    done = python("-m", "falcon", "schemes", "2x2x2", where={"cwd": tmp_path})
+    assert without_progress(done.stderr) == ""
     assert "winograd" in done.stdout
-    arguments["env"] = environment(FALCON_MAX_GROWTH="lots")
-    done = subprocess.run([*command, "plan", "0", "0", "0"], **arguments, check=False)
-    assert done.returncode == 2
+    done = python("-m", "falcon", "plan", 0, 0, 0, status=2, FALCON_MAX_GROWTH="lots")
     assert "environment variable FALCON_MAX_GROWTH='lots'" in done.stderr
     assert "Traceback" not in done.stderr
 
@@ -342,7 +330,7 @@ def test_reader_that_leaves_early(tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-m", "falcon", "schemes", "--show", "5x5x5:93"],
         cwd=tmp_path,
-        env=environment(),
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -41,6 +41,8 @@ def widest(row):
     """A type in which sums of small numbers are exact, and those of integers wrap as in `row`."""
     if row.is_exact:
         return np.uint64 if row.is_unsigned else np.int64
+    if row.itemsize < (16 if row.is_complex else 8):  # with room for sums that overflow
+        return np.complex128 if row.is_complex else np.float64
     return np.clongdouble if row.is_complex else np.longdouble
 
 

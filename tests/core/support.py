@@ -1,21 +1,9 @@
 """A fresh process."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
-import falcon
+from .. import support
 
 
 def python(code, **environment):
     """Run Python source, which must succeed; return (stdout, stderr)."""
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=Path(falcon.__file__).parents[1],
-        env={**os.environ, **environment},
-    )
+    done = support.python("-c", code, **environment)
     return done.stdout, done.stderr

@@ -1,6 +1,5 @@
 """What is compiled: safe without the GIL; what is said where it is missing."""
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import pytest
 
 import falcon
 
-from ..support import HANG
+from ..support import python
 
 PACKAGE = Path(falcon.__file__).parent
 
@@ -37,7 +36,7 @@ def test_importing_falcon_leaves_the_gil_as_it_was():
     script = (
         "import sys; a = sys._is_gil_enabled(); import falcon; assert a == sys._is_gil_enabled()"
     )
-    subprocess.run([sys.executable, "-W", "error", "-c", script], check=True, timeout=HANG)
+    python("-W", "error", "-c", script)
 
 
 def test_a_source_tree_that_hides_an_installed_falcon_says_so(tmp_path, monkeypatch):

@@ -69,7 +69,7 @@ def libraries(folder):
     parts = {"emulated": {EMULATED: ["-Og"]}, "blocks": {BLOCKS: ["-Og"]}}
     real = [x for x in table().isas_for() if x.name in KERNELS.values()]
     if real and platform.system() == "Linux":
-        parts["trapped"] = {SOURCES / c: ["-O3", *x.flags] for x in real for c in x.sources}
+        parts["trapped"] = {SOURCES / c: ["-O1", *x.flags] for x in real for c in x.sources}
         parts["trapped"][TRAPS] = ["-O2"]
     found = {}
     for kind, sources in parts.items():

@@ -3,9 +3,6 @@
 import ctypes
 import mmap
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,9 +10,8 @@ import pytest
 from falcon._core.dtypes import both, of
 from falcon._cpu.backend import CpuBackend, _core
 
-from ..support import HANG
+from ..support import ROOT, python
 
-ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "falcon" / "_cpu"
 DTYPES = {"f32": np.float32, "f64": np.float64}
 
@@ -46,16 +42,7 @@ def require_cpu():
 
 def run_script(text, **environment):
     """Run Python source in a fresh process, which must succeed; return what it prints."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", text],
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=HANG,
-    )
-    assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout}{done.stderr}"
-    return done.stdout.strip()
+    return python("-W", "error", "-c", text, **environment).stdout.strip()
 
 
 class Guarded:

@@ -10,7 +10,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 
 import ml_dtypes
 import numpy as np
@@ -18,6 +17,7 @@ import pytest
 
 from falcon.schemes import get
 
+from ..support import python
 from . import emulated
 from .support import gemm, pack, require_cpu, run_script, same_bits
 
@@ -178,8 +178,7 @@ page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap
 page.write(bytes.fromhex("0f0b"))
 ctypes.CFUNCTYPE(None)(ctypes.addressof(ctypes.c_char.from_buffer(page)))()
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 1
+    done = python("-c", code, status=1)
     assert re.search("not emulated, at 0x[0-9a-f]+ .*: 0f 0b", done.stderr)
 
 

@@ -4,7 +4,6 @@ import inspect
 import multiprocessing
 import os
 import pickle
-import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -16,12 +15,11 @@ import pytest
 import falcon
 from falcon._front.accelerate import switch
 
-from ..support import HANG
+from .. import support
 
 if switch._loops is None:
     pytest.skip("falcon was built without NumPy's headers", allow_module_level=True)
 
-ROOT = os.path.dirname(os.path.dirname(falcon.__file__))
 SIZE = 200  # from 171 on, falcon is asked
 TYPES = ("f4", "f8", "c8", "c16", "f2", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8")
 
@@ -324,15 +322,8 @@ def test_numpy_is_left_alone_if_its_loops_are_not_as_expected(off, monkeypatch):
 # --- processes ------------------------------------------------------------------------------
 
 
-def python(*arguments, where=None, **environment):
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **environment},
-        timeout=HANG,
-        **where or {},
-    )
+def python(*arguments, **how):
+    done = support.python(*arguments, status=None, **how)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -422,7 +413,7 @@ if __name__ == "__main__":
 
 def test_run(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
-    name, path = str(tmp_path / "script.py"), os.pathsep.join([ROOT, str(tmp_path)])
+    name, path = str(tmp_path / "script.py"), os.pathsep.join(map(str, (support.ROOT, tmp_path)))
     call = "-m", "falcon", "run", "--profile", name, "--x", "1"
     status, out, err = python(*call, PYTHONPATH=path)
     assert status == 3, err
@@ -474,9 +465,9 @@ def test_programs_run_as_by_python(tmp_path, words):
     for file in ("x.py", "__main__.py"):
         (tmp_path / file).write_text(program)
     where = {"cwd": tmp_path, "input": program}
-    status, out, err = python("-m", "falcon", "run", *words, where=where, PYTHONPATH=ROOT)
+    status, out, err = python("-m", "falcon", "run", *words, where=where)
     err = "".join(x for x in err.splitlines(keepends=True) if "falcon.accelerate(" not in x)
-    assert (status, out, err) == python(*words, where=where, PYTHONPATH=ROOT)
+    assert (status, out, err) == python(*words, where=where)
 
 
 def test_the_line_is_printed_once(off, capsys, monkeypatch):

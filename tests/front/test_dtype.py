@@ -114,28 +114,6 @@ def test_extremes_of_two_types_wrap_modulo_2_to_the_32(pair):
             np.testing.assert_array_equal(found, expected[:M, :N])
 
 
-@of_pairs
-@pytest.mark.parametrize("keep", [True, False])
-def test_packed_for_an_a_of_the_other_type(pair, keep):
-    a, b = draw(pair.left.name, (30, 90)), draw(pair.right.name, (90, 70), 1)
-    expected = cast_product(a, b, "int32").astype(np.int32)
-    own = draw(pair.right.name, (30, 90), 2)
-    for scheme in ("auto", "classical", "strassen"):
-        packed = falcon.pack(b, dtype="int32", scheme=scheme, keep_source=keep)
-        for again in (packed, pickle.loads(pickle.dumps(packed))) if keep else (packed,):
-            for given in ({}, {"dtype": "int32"}):
-                np.testing.assert_array_equal(falcon.gemm(a, again, **given), expected)
-                np.testing.assert_array_equal(falcon.matmul(a[0], again, **given), expected[0])
-            found = falcon.gemm(a, again, expected, alpha=2, beta=3)
-            np.testing.assert_array_equal(found, 5 * expected)
-            np.testing.assert_array_equal(
-                falcon.gemm(own, again), cast_product(own, b, "int32").astype(np.int32)
-            )
-    if keep:
-        packed = falcon.pack(b, dtype="int32")
-        np.testing.assert_array_equal(falcon.gemm(a, packed, check="verify"), expected)
-
-
 @of_wide
 def test_plans_are_called_on_operands_as_they_are(row, wide):
     a, b = draw(row.name, (300, 310)), draw(row.name, (310, 320))
@@ -159,19 +137,27 @@ def test_plans_are_called_on_operands_as_they_are(row, wide):
     assert mixed.operand is mixed.result is wide
 
 
-@of_wide
+@pytest.mark.parametrize(("row", "wide"), [*WIDE, *((x, INT32) for x in PAIRS)], ids=str)
 @pytest.mark.parametrize("keep", [True, False])
 def test_packed(row, wide, keep):
-    a, b = draw(row.name, (30, 90)), draw(row.name, (90, 70))
-    expected = cast_product(a, b, wide.numpy).astype(wide.numpy)
-    for scheme in ("classical", "strassen"):
+    """Of two types, B is packed for an `a` of either."""
+    left, right = (row.left, row.right) if row in PAIRS else (row, row)
+    b = draw(right.name, (90, 70))
+    for scheme in ("auto", "classical", "strassen"):
         packed = falcon.pack(b, dtype=wide.name, scheme=scheme, keep_source=keep)
-        for again in (packed, pickle.loads(pickle.dumps(packed))) if keep else (packed,):
+        some = [packed, *([pickle.loads(pickle.dumps(packed))] if keep else [])]
+        for again, kind in itertools.product(some, {left, right}):
+            a = draw(kind.name, (30, 90))
+            expected = cast_product(a, b, wide.numpy).astype(wide.numpy)
             assert again.dtype == wide.numpy
             for given in ({}, {"dtype": wide.numpy}):
                 np.testing.assert_array_equal(falcon.gemm(a, again, **given), expected)
                 np.testing.assert_array_equal(falcon.matmul(a[0], again, **given), expected[0])
-            if again.panels is not None:
+            found = falcon.gemm(a, again, expected, alpha=2, beta=3)
+            np.testing.assert_array_equal(found, 5 * expected)
+            if keep:
+                np.testing.assert_array_equal(falcon.gemm(a, again, check="verify"), expected)
+            if row not in PAIRS and again.panels is not None:
                 assert f"{row} to {wide}" in repr(again)
                 refused = f"b was packed for products of {row} in {wide}"
                 with pytest.raises(TypeError, match=refused):

@@ -82,14 +82,9 @@ def test_more_shapes_than_plans_are_kept(monkeypatch):
     assert len(planner._plans) <= 3
 
 
-def test_a_replaced_scheme_replaces_its_plans():
+def test_a_replaced_scheme_replaces_its_plans(clean):
     """Names are looked up at every call: a plan of the former scheme must not be used."""
-    from falcon.schemes import catalogue
-
-    try:
-        for base in (falcon.schemes.get("strassen"), falcon.schemes.get("laderman")):
-            mine = Scheme(base.U, base.V, base.W, "mine")
-            falcon.schemes.register(mine, overwrite=True)
-            assert falcon.plan((9, 9), (9, 9), scheme="mine").scheme is mine
-    finally:
-        del catalogue._registered["mine"]
+    for base in (falcon.schemes.get("strassen"), falcon.schemes.get("laderman")):
+        mine = Scheme(base.U, base.V, base.W, "mine")
+        falcon.schemes.register(mine, overwrite=True)
+        assert falcon.plan((9, 9), (9, 9), scheme="mine").scheme is mine

@@ -1,6 +1,5 @@
 """Where `falcon.gemm` reads and writes: its workspace. All else: tests/contract."""
 
-import subprocess
 import sys
 import tracemalloc
 
@@ -9,6 +8,8 @@ import pytest
 
 import falcon
 from falcon._backends import BACKENDS
+
+from ..support import python
 
 # What a call may allocate besides: Python objects, masks and casts of a strip, ufunc buffers.
 SLACK = 400_000
@@ -116,4 +117,4 @@ for _ in range(2):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_limit_of_the_address_space():
-    subprocess.run([sys.executable, "-c", LIMITED], check=True)
+    python("-c", LIMITED)

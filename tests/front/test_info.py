@@ -1,8 +1,6 @@
 """`show_config` asks every backend; the import notices the web framework of the same name."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +8,8 @@ import pytest
 import falcon
 from falcon._backends import BACKENDS
 from falcon._numpy.backend import NumpyBackend
+
+from ..support import python
 
 PACKAGE = Path(falcon.__file__).parent
 
@@ -46,9 +46,6 @@ def test_the_web_framework_is_noticed(tmp_path, other):
     (framework / "falcon").mkdir(parents=True, exist_ok=True)
     (framework / "falcon" / "app.py").touch()
     path = os.pathsep.join(map(str, (tmp_path, framework)))
-    done = subprocess.run(
-        [sys.executable, "-c", "import falcon"], capture_output=True, text=True, check=True,
-        cwd=tmp_path, env={**os.environ, "PYTHONPATH": path},
-    )  # fmt: skip
+    done = python("-c", "import falcon", where={"cwd": tmp_path}, PYTHONPATH=path)
     assert ("RuntimeWarning: the web framework falcon" in done.stderr) == (other == "same folder")
     assert ("uninstall both" in done.stderr) == (other == "same folder")

@@ -1,15 +1,12 @@
 """Ctrl-C during a long product: raised when the product is done, and nothing is left half-done."""
 
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 import falcon
 
-from ..support import HANG
+from ..support import python
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 
@@ -51,13 +48,7 @@ print("well" if interrupted else "late")
 def test_interrupt(backend, scheme):
     if falcon.show_config("dict")["backends"][backend] != "available":
         pytest.skip(f"backend {backend} is not available")
-    done = subprocess.run(
-        [sys.executable, "-c", CODE, backend, scheme],
-        capture_output=True,
-        text=True,
-        cwd=Path(falcon.__file__).parents[1],
-        timeout=HANG,
-    )
+    done = python("-c", CODE, backend, scheme)
     assert done.stderr == ""
     if done.stdout == "late\n":
         pytest.skip("the machine is too busy: every signal came when the product was done")

@@ -1,14 +1,12 @@
 """``reproducible=True``: the same bits and plans whatever the threads, the memory and the rates."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
 import falcon
 from falcon._core.rates import Rates
+
+from ..support import python
 
 pytest.importorskip("falcon._cpu._core", reason="needs the compiled extension")
 blocking = pytest.importorskip("falcon._cpu.blocking")
@@ -107,10 +105,8 @@ def test_processes_agree_with_one_instruction_set(tmp_path):
         {"OPENBLAS_CORETYPE": "Haswell", "FALCON_NUM_THREADS": "5"},
         {"FALCON_CACHE_DIR": str(tmp_path), "FALCON_SHARE_THREADS": "0"},
     ):
-        made = {**os.environ, "FALCON_REPRODUCIBLE": "1", "FALCON_ISA": "generic", **about}
-        done = subprocess.run([sys.executable, "-c", CODE], env=made, capture_output=True,
-                              text=True, check=True)  # fmt: skip
-        found.add(done.stdout)
+        known = {"FALCON_REPRODUCIBLE": "1", "FALCON_ISA": "generic"}
+        found.add(python("-c", CODE, **known, **about).stdout)
     assert len(found) == 1 and found != {""}
 
 
@@ -146,7 +142,5 @@ def test_bits_are_those_of_every_processor_with_avx2():
 
     if "avx2" not in _core.supported_isas():
         pytest.skip("this machine or build has no AVX2")
-    made = {**os.environ, "FALCON_ISA": "avx2", "FALCON_REPRODUCIBLE": "1"}
-    done = subprocess.run([sys.executable, "-c", ACROSS], env=made, capture_output=True, text=True,
-                          check=True)  # fmt: skip
+    done = python("-c", ACROSS, FALCON_ISA="avx2", FALCON_REPRODUCIBLE="1")
     assert done.stdout == DIGESTS

@@ -1,13 +1,13 @@
 """What type checkers see of the public functions."""
 
-import subprocess
-import sys
 from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 
 import falcon
+
+from ..support import python
 
 CODE = """
 import numpy as np
@@ -47,12 +47,8 @@ def test_types(tmp_path):
     pytest.importorskip("mypy")
     file = tmp_path / "user.py"
     file.write_text(CODE)
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--config-file", "", "--cache-dir", tmp_path, file],
-        capture_output=True,
-        text=True,
-        cwd=Path(falcon.__file__).parents[1],
-    )
+    how = "-m", "mypy", "--config-file", "", "--cache-dir", tmp_path, file
+    done = python(*how, status=None)
     said = {}
     for line in done.stdout.splitlines():
         name, _, rest = line.partition(":")

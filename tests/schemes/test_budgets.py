@@ -2,17 +2,15 @@
 
 import json
 import struct
-import subprocess
-import sys
-import zipfile
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-import falcon
 from falcon import schemes
+
+from ..support import python
+from .support import archive
 
 STRASSEN = schemes.get("strassen")
 PROBE = """
@@ -30,16 +28,6 @@ except SchemeError as error:
 print(time.process_time() - start)
 print(peak() - before)
 """
-
-
-def archive(path, members, shape=(3,), descr="|O"):
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
-        for name, payload in members.items():
-            with file.open(f"{name}.npy", "w") as stream:
-                header = {"descr": descr, "fortran_order": False, "shape": shape}
-                np.lib.format.write_array_header_1_0(stream, header)
-                stream.write(payload)
-    return path
 
 
 def record(**changes):
@@ -126,13 +114,7 @@ HOSTILE = [
 def test_hostile_files(make, message, tmp_path):
     """In a process of its own, whose peak of memory is that of the file."""
     path = make(tmp_path)
-    done = subprocess.run(
-        [sys.executable, "-c", PROBE, path],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=Path(falcon.__file__).parents[1],
-    )
+    done = python("-c", PROBE, path)
     answer, seconds, mebibytes = done.stdout.splitlines()
     assert message in answer
     assert float(seconds) < 5

@@ -79,29 +79,11 @@ def test_images_can_be_had_by_their_names():
             assert get(image.name).phi == image.phi
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "",
-        "2x2x2:6",
-        "2x2",
-        "2x2x2x2",
-        "0x2x2:0",
-        "99x99x99:970299",
-        "strassen@",
-        "@",
-        "(strassen",
-        "strassen)",
-        "[2x2x2]",
-        "²x2x2",
-        "2x2x2:7-rms",
-        "auto",
-        "9" * 5000 + "x1x1",
-        "0x2x2",
-        "16x16x17",
-        "strassen[3x3x3]",
-    ],
-)
+@pytest.mark.parametrize("name", [
+    "", "2x2x2:6", "2x2", "2x2x2x2", "0x2x2:0", "99x99x99:970299", "strassen@", "@", "(strassen",
+    "strassen)", "[2x2x2]", "²x2x2", "2x2x2:7-rms", "auto", "9" * 5000 + "x1x1", "0x2x2",
+    "16x16x17", "strassen[3x3x3]",
+])  # fmt: skip
 def test_no_such_scheme(name):
     with pytest.raises(
         ValueError, match=r"there is no scheme |at most|positive|no permutation"

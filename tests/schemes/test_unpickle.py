@@ -2,7 +2,6 @@
 
 import os
 import pickle
-import zipfile
 from contextlib import suppress
 
 import numpy as np
@@ -11,6 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from falcon.schemes import SchemeError, load, load_all
+
+from .support import archive
 
 
 class Calls:
@@ -24,11 +25,7 @@ class Calls:
 
 
 def pickled_archive(path, payload):
-    with zipfile.ZipFile(path, "w") as archive, archive.open("2,2,2.npy", "w") as stream:
-        header = {"descr": "|O", "fortran_order": False, "shape": (3,)}
-        np.lib.format.write_array_header_1_0(stream, header)
-        stream.write(payload)
-    return path
+    return archive(path, {"2,2,2": payload})
 
 
 HOSTILE = {

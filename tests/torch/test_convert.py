@@ -3,7 +3,6 @@
 import copy
 import io
 import pickle
-import subprocess
 import sys
 from dataclasses import fields
 from types import SimpleNamespace
@@ -14,6 +13,7 @@ import pytest
 import falcon
 from falcon._core.options import FIELDS, LINEAR
 
+from ..support import python
 from .support import DTYPES, config, exact, integers, layer
 
 torch = pytest.importorskip("torch")
@@ -373,7 +373,7 @@ def test_bfloat16_without_ml_dtypes():
             with pytest.raises(TypeError, match=missing):
                 product(x, x)
     """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    python("-c", code)
 
 
 @pytest.mark.parametrize("rows", [9, 1])
