@@ -14,7 +14,7 @@ of K. docs/accuracy.md has the proofs. ::
               | `measure`
     pack:    scale_packed
 
-A GPU scales on the device, each group by itself: `falcon/_gpu/kernels/scales.cu`.
+A GPU scales on the device, each group by itself: `falcon/_gpu/kernels/powers.cu`.
 """
 
 from __future__ import annotations
