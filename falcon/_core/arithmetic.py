@@ -37,17 +37,11 @@ class Arithmetic:
     left_out: float
     part: str = "bfloat16"  # name of the type of the parts
 
-    @property
-    def products(self) -> tuple[tuple[int, int], ...]:
-        """The places (i, j) of the parts that are multiplied, the smallest product first."""
-        places = range(self.parts)
-        return tuple((i, s - i) for s in reversed(places) for i in range(s + 1))
-
     def roundings(self, K: int) -> int:
         """Return how many unit roundoffs a sum of K products may err by, of all magnitudes.
 
         Products of parts have at most 1.02 times the magnitude of their element's, and pass
-        through K + 6 sums on NumPy, K / 96 + 36 on tiles, or fewer.
+        through at most K + 36 sums (K / 96 + 36 on tiles).
         """
         return ceil(1.02 * K + 40 + self.left_out)
 
