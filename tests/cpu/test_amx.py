@@ -51,6 +51,14 @@ def values(rng, dtype, shape, side=0):
     return rng.integers(0, 256, shape, np.uint8).view(TYPES[dtype][side])
 
 
+def of_close_exponents(*shapes):
+    """bfloat16 matrices of which float64 holds every product and sum exactly."""
+    rng = np.random.default_rng(1)
+    for x in shapes:
+        made = rng.uniform(1, 2, x) * 2.0 ** rng.integers(-6, 7, x) * rng.choice([-1, 1], x)
+        yield made.astype(BF16)
+
+
 def product(a, b, dtype, isa, **options):
     acc = np.float32 if dtype == "bf16" else np.int32
     c = np.empty((a.shape[0], b.shape[1]), acc)
@@ -67,16 +75,9 @@ def test_the_emulated_kernels_are_used(tiles):
 
 
 def test_bfloat16_is_summed_as_the_manual_says(tiles):
-    """Even steps in one float32, odd ones in another, fused; both together are added to C.
-
-    With exponents so close that float64 holds every product and sum exactly before it is rounded.
-    """
-    rng = np.random.default_rng(1)
+    """Even steps in one float32, odd ones in another, fused; both together are added to C."""
     M, N, K = 32, 32, 96  # three tiles of K
-    a, b = (
-        (rng.uniform(1, 2, x) * 2.0 ** rng.integers(-6, 7, x) * rng.choice([-1, 1], x)).astype(BF16)
-        for x in ((M, K), (K, N))
-    )
+    a, b = of_close_exponents((M, K), (K, N))
     want = np.zeros((M, N), np.float32)
     for k in range(0, K, 32):
         sums = np.zeros((2, M, N), np.float32)

@@ -13,7 +13,7 @@ import pytest
 
 from . import emulated
 from .support import kind_of, pack, require_cpu, same_bits
-from .test_amx import TYPES
+from .test_amx import TYPES, of_close_exponents
 from .test_amx import product as multiplied
 
 require_cpu()
@@ -52,16 +52,9 @@ def test_the_emulated_kernels_are_used(blocks):
 
 
 def test_bfloat16_is_summed_as_the_manual_says(blocks):
-    """Pair by pair of steps: the sum of two products, then that added to C, each rounded to odd.
-
-    With exponents so close that float64 holds every product and sum exactly before it is rounded.
-    """
-    rng = np.random.default_rng(1)
+    """Pair by pair of steps: the sum of two products, then that added to C, each rounded to odd."""
     M, N, K = 19, 27, 70  # the last four steps are two steps and padding
-    a, b = (
-        (rng.uniform(1, 2, x) * 2.0 ** rng.integers(-6, 7, x) * rng.choice([-1, 1], x)).astype(BF16)
-        for x in ((M, K), (K, N))
-    )
+    a, b = of_close_exponents((M, K), (K, N))
     want = np.zeros((M, N), np.float32)
     for k in range(0, K, 2):
         even, odd = (np.outer(a[:, q].astype(float), b[q].astype(float)) for q in (k, k + 1))
