@@ -31,7 +31,7 @@ ALGORITHMS = ("classical", "strassen")
 MORE_ALGORITHMS = ("2x4x2:14", "auto")  # of the types of `SOME`
 SOME = ("float32", "bfloat16", "complex64", "int16")
 SPLITS = ("bf16x6", "bf16x3")
-SPLITS_ON_GPU = ("bf16x6", "fp16x3")
+SPLITS_ON_GPUS = ("bf16x6", "fp16x3")
 
 
 class Multiplies(NamedTuple):
@@ -228,7 +228,7 @@ def all_subjects():
         for row in types:
             for scheme in algorithms(backend, row):
                 yield Subject(backend, row, scheme, **mine)
-        for arithmetic in SPLITS_ON_GPU if backend == DEVICE else SPLITS:
+        for arithmetic in SPLITS_ON_GPUS if backend == DEVICE else SPLITS:
             for scheme in BY_BACKEND[backend].splits:
                 yield Subject(backend, of("float32"), scheme, arithmetic, **mine)
         for door in [x for x in DOORS if x != "gemm"]:
