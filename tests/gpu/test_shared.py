@@ -74,15 +74,13 @@ def test_memory_that_was_refused_is_asked_for_when_it_is_free(cupy, state, monke
     """Of one library and device: a refusal empties the caches of its pool."""
     asked = []
 
-    class Other(Library):
-        name = "another"
-
     def attempt(library, nbytes):
         monkeypatch.setattr(library, "allocate", lambda n: asked.append(n) or device.allocate(n))
         return workspaces.attempt(library, nbytes)
 
     state.room = 1000
-    cupy_s, other = Library(), Other()
+    cupy_s, other = Library(), Library()
+    other.name = "another"
     monkeypatch.setattr(workspaces, "_AGAIN", 0.0)
     for _ in range(3):
         with pytest.raises(MemoryError):
