@@ -114,7 +114,8 @@ def test_many_helpers_wake_one_another_and_share_evenly(tmp_path):
     sources += [SOURCES / "src" / x for x in ("engine/board.c", "machine/clock.c")]
     flags = ["-O1", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-pthread", "-I", tmp_path]
     (tmp_path / table().TABLES).write_text(table().tables(ENGINE_NAMES, table().isas_for("none")))
-    command = [COMPILER, *flags, "-I", SOURCES / table().INCLUDE_DIR, *sources, "-o", program]
+    where = "-I", SOURCES / table().INCLUDE_DIR
+    command = [COMPILER, *flags, *where, *sources, "-lm", "-o", program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=HANG)
     assert done.returncode == 0, done.stderr
     run([program])
