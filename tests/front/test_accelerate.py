@@ -118,7 +118,7 @@ SYMMETRIC = {
     "a @ adjoint": lambda a: (c := a @ a.conj().T.copy()) - c.conj().T,
     "adjoint @ a": lambda a: (c := a.conj().T @ a) - c.conj().T,
     "np.cov": lambda a: (c := np.cov(a)) - c.conj().T,
-    "batch": lambda a: (c := (x := a[None, :300]) @ x.conj().mT) - c.conj().mT,
+    "batch": lambda a: (c := a[None, :300] @ a.conj().T[None, :, :300]) - c.conj().swapaxes(1, 2),
 }
 
 
