@@ -87,8 +87,6 @@ def test_a_small_run(name, tmp_path):
 @pytest.mark.parametrize("name", sorted({*NAMES} - {*SMALL, "common", "figures", "report"}))
 def test_it_says_what_it_measures(name):
     """Studies that take minutes at their smallest."""
-    if name == "prefill":
-        pytest.importorskip("torch")
     done = python("-W", "error", ROOT / "studies" / f"{name}.py", "--help", status=None)
     if missing := re.search("No module named '(torch|cupy)'", done.stderr):
         pytest.skip(f"{missing[1]} is not installed")
