@@ -49,15 +49,15 @@ class Flag:
         if not (self._count.value or self._last):
             return False
         with _lock:
-            if self._left:
+            count, self._count.value = self._count.value, 0
+            if self._left:  # what is counted now is of products before
                 self._left -= 1
                 return True
-            if self._count.value > self._most:
+            if count > self._most:
                 self._last = min(max(2 * self._last, _FEWEST), _LONGEST)
                 self._left = self._last - 1
             else:
-                self._last -= 1
-            self._count.value = 0
+                self._last = max(self._last - 1, 0)
             return self._left > 0
 
 

@@ -111,8 +111,8 @@ def test_data_of_all_kinds_err_as_in_float32(cupy, state, kind, K, scheme):
     left, right = (on_device(cupy, x, "float32") for x in (a, b))
     c = cupy.asnumpy(falcon.gemm(left, right, **by("fp16x3", scheme=scheme)))
     exact = a.astype(float) @ b.astype(float)
-    # Schemes add up what is sparse: on an H200 1.5 to 2.8 times until K = 4096.
-    most = 2.8 if (kind, scheme) == ("sparse", "strassen") else 2.0
+    # Schemes add up what is sparse (H200: 2.7 at K = 1024); "auto" takes them from 2048 on.
+    most = 2.8 if (kind, scheme) == ("sparse", "strassen") and K < 2000 else 2.0
     assert error(c, a, b) <= most * error(in_order(a, b), a, b)
     bias = np.mean((c - exact) * np.sign(exact)) / np.sqrt(np.mean(exact**2))
     assert abs(bias) < 1e-6
@@ -219,7 +219,7 @@ def test_sums_of_large_coefficients_are_in_the_range_of_float16(cupy, packed):
     for size in (64, 4096):
         scheme = falcon.Scheme(strassen.U * size, strassen.V * size, strassen.W / size**2, "large")
         a, b = operands(60, 70, 50)
-        a[:, 3] *= 1e3  # nearly the norm of its line
+        a[:, 3] *= 1e4  # nearly the norm of its line
         left, right = (on_device(cupy, x, "float32") for x in (a, b))
         given = by("fp16x3", scheme=scheme)
         factor = falcon.pack(right, **given) if packed else right

@@ -200,6 +200,12 @@ def test_flags_are_of_one_problem_each(cupy, state, monkeypatch):
     pointers = [x.pointer for x in set(flags) if x is not None]
     assert len(pointers) == len(set(pointers)) == 50
     assert max(pointers) - min(pointers) == 4 * 49
+    flag = next(x for x in flags if x is not None)
+    flag._most, last = 2, []
+    for count in (1, 1, 3, 3, 0):  # few, then many, of which some were started before
+        flag._count.value = count
+        last.append((flag.take(), flag._last))
+    assert last == [(False, 0), (False, 0), (True, 8), (True, 8), (True, 8)]
     for plan, flag in zip(plans * 4, flags, strict=True):
         assert repaired.flag_of(plan) is flag or flag is None
     monkeypatch.setattr(repaired, "_memory", None)
