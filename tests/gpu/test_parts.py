@@ -148,6 +148,15 @@ def test_whole_numbers_stay_exact(cupy, scheme, order):
         np.testing.assert_array_equal(cupy.asnumpy(out), want - c)
 
 
+def test_sums_that_norms_bound_to_24_bits_are_not_centred(cupy):
+    """Means of zeros and ones are fractions, and sums of such products had 7 bits less."""
+    a, b = whole((40, 700), 1) % 2, 1000 + whole((700, 30), 2, 1000)
+    left, right = (on_device(cupy, x, "float32") for x in (a, b))
+    for factor in (right, falcon.pack(right, **by("fp16x3", scheme="classical"))):
+        how = by("fp16x3", scheme="classical") if factor is right else {}
+        np.testing.assert_array_equal(cupy.asnumpy(falcon.gemm(left, factor, **how)), a @ b)
+
+
 def spike(shape, rng):
     x = np.full(shape, 1e-3) * (1 + rng.random(shape))
     x[:, 5] = 1e6
