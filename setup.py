@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parent
 CPU = Path("falcon") / "_cpu"
 DISCOVER = Path("falcon") / "discover"
 CORE = Path("falcon") / "_core"
-LOOPS = "falcon._front.accelerate._loops"
+LOOPS = "falcon._accelerate._loops"
 MODE = os.environ.get("FALCON_BUILD", "skip" if sys.platform == "win32" else "optional")
 # The machine to build for: that of a cross build, else this one.
 MACHINE = os.environ.get("_PYTHON_HOST_PLATFORM", platform.machine()).rpartition("-")[2]
@@ -203,7 +203,7 @@ def numpy_loops() -> list[Extension]:
         from numpy import get_include
     except ImportError:
         return []
-    folder = Path("falcon") / "_front" / "accelerate"
+    folder = Path("falcon") / "_accelerate"
     return [
         Extension(
             LOOPS,

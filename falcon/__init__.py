@@ -7,18 +7,17 @@
 True
 
 Importing falcon prints nothing and starts nothing: no threads, no measurements, no GPU.
-`falcon.torch`, for PyTorch, and `falcon.dask`, for Dask, are imported when first asked for.
+What is built on these names is imported when first asked for: `falcon.accelerate`, `profile` and
+`check`, `falcon.torch`, for PyTorch, and `falcon.dask`, for Dask.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import schemes
 from ._backends import release_workspace
 from ._core.config import config, set_config
 from ._core.packed import PackedOperand
 from ._core.plan import Plan
-from ._front.accelerate import Profile, accelerate, profile
-from ._front.check import CheckResult, check
 from ._front.contract import dot, einsum, multi_dot, tensordot
 from ._front.freivalds import Verification, VerificationError
 from ._front.gemm import gemm
@@ -32,6 +31,12 @@ from ._front.verify import verify
 from ._version import __version__
 from .decision import MachineProfile
 from .schemes import Scheme, SchemeError
+
+if TYPE_CHECKING:  # else `__getattr__` imports them
+    from ._accelerate.profile import Profile, profile
+    from ._accelerate.switch import accelerate
+    from ._check.result import CheckResult
+    from ._check.run import check
 
 __all__ = [
     "CheckResult",
@@ -69,20 +74,28 @@ __all__ = [
 warn_of_web_framework()
 del warn_of_web_framework
 
+# What is imported when first asked for, and whence.
+_LATER = {
+    "CheckResult": "_check.result",
+    "Profile": "_accelerate.profile",
+    "accelerate": "_accelerate.switch",
+    "check": "_check.run",
+    "dask": "dask",
+    "load_ipython_extension": "_accelerate.switch",
+    "profile": "_accelerate.profile",
+    "torch": "torch",
+    "unload_ipython_extension": "_accelerate.switch",
+}
+
 
 def __getattr__(name: str) -> Any:
-    if name not in ("dask", "torch"):
+    if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return import_module(f"{__name__}.{name}")
+    module = import_module(f"{__name__}.{_LATER[name]}")
+    return module if name == _LATER[name] else getattr(module, name)
 
 
-def load_ipython_extension(_shell: object) -> None:
-    """Let NumPy's products run on falcon: ``%load_ext falcon``."""
-    accelerate()
-
-
-def unload_ipython_extension(_shell: object) -> None:
-    """Put NumPy's own back: ``%unload_ext falcon``."""
-    accelerate(on=False)
+def __dir__() -> set[str]:
+    return {*globals(), *__all__}

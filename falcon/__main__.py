@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 import falcon
+from falcon._check.run import add_check
 from falcon._core.dtypes import FLOAT32, FLOAT64, of
 from falcon._core.options import FIELDS, PLANNING, TUNING, parsed
 from falcon._core.plan import Plan
 from falcon._core.progress import Progress
 from falcon._core.text import did_you_mean, format_table
-from falcon._front.check.run import add_check
 from falcon.bench import command
 from falcon.bench.schemes import command as schemes_command
 from falcon.bench.workloads import model_shapes, parse_shape, parse_shapes
@@ -291,7 +291,7 @@ def _tune(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from falcon._front.accelerate.run import prepared
+    from falcon._accelerate.run import prepared
 
     try:
         start = prepared(options.script, module=options.m, profiled=options.profile)

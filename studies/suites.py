@@ -95,8 +95,8 @@ def _count(**more):
 
 def observe():
     """Count what is handed to falcon, and what its kernels multiply."""
+    from falcon._accelerate import switch
     from falcon._cpu import _core
-    from falcon._front.accelerate import switch
 
     product, gemm, gemm_batch = switch._product, _core.gemm, _core.gemm_batch
 
@@ -120,9 +120,9 @@ def observe():
 def lower(way):
     """Hand all products to falcon, and have its kernels multiply them; by a scheme if told."""
     from falcon import schemes
+    from falcon._accelerate import switch
     from falcon._backends import get_backend
     from falcon._front import batches, calls, planner
-    from falcon._front.accelerate import switch
 
     for module, values in (  # a name that the module does not have is an error
         (switch, {"THINNEST_OWN": 1, "SMALLEST_OWN": 0.0, "_LEAST_OF_LOOPS": 0.0,

@@ -8,8 +8,6 @@
     verify.py    verify                         info.py      show_config
     tune.py      machine, tune, compare
     adapters/    array libraries: the one door for arrays of a call
-    accelerate/  NumPy's own products on falcon
-    check/       the self-test
     subscripts.py  labels of axes of einsum, the order of its pairs, axes of tensordot
     pairs.py     a pair of arrays with labelled axes, as one product
     validate.py  checks of arguments

@@ -14,11 +14,11 @@ import pytest
 import falcon
 from falcon.__main__ import main
 from falcon._backends import available_backends
+from falcon._check import case, steps
+from falcon._check.case import RANDOM, WHOLE
+from falcon._check.result import CheckResult
 from falcon._core.dtypes import BFLOAT16, ENGINE_NAMES, FLOAT64, of
 from falcon._cpu.each import kernels
-from falcon._front.check import case, steps
-from falcon._front.check.case import RANDOM, WHOLE
-from falcon._front.check.result import CheckResult
 
 from ..cpu.test_c_driver import COMPILER, table
 from ..support import HANG, python
@@ -336,7 +336,7 @@ def test_ctrl_c_says_what_was_done(tmp_path):
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from falcon.__main__ import main
-from falcon._front.check import case
+from falcon._check import case
 case.matmul = lambda *operands, **options: os.kill(os.getpid(), signal.SIGINT)
 sys.exit(main(["check", "-o", "record.json"]))
 """
@@ -365,10 +365,10 @@ def test_a_gibibyte_of_memory():
 
 def test_without_the_compiled_extension(small, monkeypatch):
     """What the steps do where there are no kernels; .ci/without-compiler installs such a falcon."""
-    monkeypatch.setattr("falcon._front.check.steps.kernels", list)
+    monkeypatch.setattr("falcon._check.steps.kernels", list)
     monkeypatch.setattr("falcon._front.planner._plans", {})
     reason = "the compiled extension is missing (a test); install a C compiler"
-    monkeypatch.setattr("falcon._front.check.steps.why_missing", lambda: reason)
+    monkeypatch.setattr("falcon._check.steps.why_missing", lambda: reason)
     monkeypatch.setattr("falcon._cpu.backend.CpuBackend.why_unavailable", lambda self: reason)
     found = falcon.check()
     assert found.ok, str(found)

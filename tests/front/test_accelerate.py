@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._front.accelerate import switch
+from falcon._accelerate import switch
 
 from .. import support
 
@@ -340,7 +340,7 @@ def test_forked_children_inherit(off):
 
 PARENT = """
 import subprocess, sys, falcon
-told = "; from falcon._front.accelerate.switch import is_on; x = falcon._core.options.base()"
+told = "; from falcon._accelerate.switch import is_on; x = falcon._core.options.base()"
 told += "; print(is_on(), x.max_growth, x.scheme, x.threads)"
 def child():
     code = "import numpy, falcon" + told if len(sys.argv) == 1 else sys.argv[1] + told
@@ -400,8 +400,8 @@ SCRIPT = """
 import subprocess, sys
 import numpy as np
 import falcon
-from falcon._front.accelerate.switch import is_on
-child = "import sys; from falcon._front.accelerate.switch import is_on; print('child', is_on())"
+from falcon._accelerate.switch import is_on
+child = "import sys; from falcon._accelerate.switch import is_on; print('child', is_on())"
 if __name__ == "__main__":
     print(is_on(), sys.argv[1:], flush=True)
     a = np.ones((300, 300))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._front.accelerate.profile import Profile, Row
+from falcon._accelerate.profile import Profile, Row
 
 A = np.random.default_rng(1).standard_normal((300, 300))
 B = np.random.default_rng(2).standard_normal((300, 300))

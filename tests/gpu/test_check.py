@@ -1,8 +1,8 @@
 """`falcon.check` on a GPU: its steps multiply there too."""
 
-from falcon._front.check import steps
-from falcon._front.check.case import BATCH, NOT_FINITE, PACKED
-from falcon._front.check.result import CheckResult
+from falcon._check import steps
+from falcon._check.case import BATCH, NOT_FINITE, PACKED
+from falcon._check.result import CheckResult
 
 
 def outcome(products):

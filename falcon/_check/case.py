@@ -10,17 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from falcon import gemm, matmul, pack, plan, verify
 from falcon._backends import BACKENDS, DEVICE
 from falcon._core.dtypes import BFLOAT16, DType
 from falcon._core.options import settings
 from falcon._core.plan import Method, Plan
 from falcon._core.problem import Problem
 from falcon._cpu.each import Kernel
-from falcon._front.gemm import gemm
-from falcon._front.matmul import matmul
-from falcon._front.pack import pack
-from falcon._front.plan import plan
-from falcon._front.verify import verify
 from falcon.schemes import get
 
 # Several blocks of rows, columns and steps, with edges.

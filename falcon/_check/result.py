@@ -6,10 +6,11 @@ from dataclasses import asdict, dataclass, field
 from textwrap import wrap
 from typing import Any
 
+from falcon import show_config
 from falcon._core.lazy import lazy
 from falcon._core.text import format_table
 from falcon._cpu.extension import missing
-from falcon._front.info import rates_used, show_config
+from falcon._front.info import rates_used
 from falcon.decision.rates import rates
 
 # Kernels (or backends) and types whose failures the tables show; `to_dict` has all.

@@ -38,8 +38,7 @@ class _Watch(MetaPathFinder):
         if not is_first:
             return
         try:
-            from falcon._core.config import set_config
-            from falcon._front.accelerate.switch import accelerate
+            from falcon import accelerate, set_config
 
             set_config(**json.loads(os.environ.get("FALCON_SETTINGS", "{}")))
             accelerate(quiet=True)

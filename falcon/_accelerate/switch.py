@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from falcon import gram, matmul
 from falcon._core.checks import check_switch
 from falcon._core.locks import ForkLock
 from falcon._core.options import base, set_base
@@ -22,9 +23,6 @@ from falcon._core.policy import (
 )
 from falcon._core.symmetric import is_adjoint, is_transpose
 from falcon._numpy import original
-
-from ..gram import gram
-from ..matmul import matmul
 
 try:
     from . import _loops
@@ -135,6 +133,16 @@ def accelerate(on: bool = True, *, quiet: bool = False, inherit: bool = False) -
     if inherit:
         _inherit(on)
     return Switch(on, before, quiet)
+
+
+def load_ipython_extension(_shell: object) -> None:
+    """Let NumPy's products run on falcon: ``%load_ext falcon``."""
+    accelerate()
+
+
+def unload_ipython_extension(_shell: object) -> None:
+    """Put NumPy's own back: ``%unload_ext falcon``."""
+    accelerate(on=False)
 
 
 def is_on() -> bool:

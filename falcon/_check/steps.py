@@ -11,8 +11,8 @@ from itertools import product
 from math import sqrt
 from typing import Any
 
+from falcon import config, plan
 from falcon._backends import DEVICE, get_backend, host_engine
-from falcon._core.config import config
 from falcon._core.cpus import memory_bytes, usable_cpus
 from falcon._core.dtypes import FLOAT32, FLOAT64, INT32, INT64, TABLE, DType
 from falcon._core.options import FIELDS, SETTINGS, settings
@@ -21,7 +21,6 @@ from falcon._cpu.each import Kernel, kernels
 from falcon._cpu.extension import why_missing
 from falcon._front.execute import problem_of_sizes
 from falcon._front.info import backends
-from falcon._front.plan import plan
 from falcon._front.planner import predicted
 from falcon.schemes import get
 

@@ -21,12 +21,11 @@ from falcon._core import observe
 from falcon._core.locks import ForkLock
 from falcon._core.plan import Plan
 from falcon._core.text import format_table
-
-from ..plan import by_numpy
-from ..planner import predicted
+from falcon._front.plan import by_numpy
+from falcon._front.planner import predicted
 
 # Frames of these do not ask for products: falcon's and NumPy's.
-_OWN = tuple(f"{x}{os.sep}" for x in (Path(__file__).parents[2], Path(np.__file__).parent))
+_OWN = tuple(f"{x}{os.sep}" for x in (Path(__file__).parents[1], Path(np.__file__).parent))
 # Nor are frames of Python's library and of installed packages lines of the program.
 _STANDARD = f"{sysconfig.get_path('stdlib')}{os.sep}", "<frozen"
 _INSTALLED = re.compile(r".*[/\\](?:site|dist)-packages[/\\]")

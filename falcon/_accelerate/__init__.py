@@ -12,8 +12,3 @@
     profile.py      profile(): where a program multiplies, and what falcon gains there
     run.py          python -m falcon run
 """
-
-from .profile import Profile, profile
-from .switch import accelerate
-
-__all__ = ["Profile", "accelerate", "profile"]

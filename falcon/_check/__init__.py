@@ -7,8 +7,3 @@
     case.py      Case: one product, its operands, the exact product, and what is wrong with C
     result.py    CheckResult: the table, and the record for bug reports
 """
-
-from .result import CheckResult
-from .run import check
-
-__all__ = ["CheckResult", "check"]
