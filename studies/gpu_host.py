@@ -14,7 +14,7 @@ from timeit import repeat
 import numpy as np
 
 import falcon
-import falcon.decision.methods as decision
+import falcon.decision.ways as decision
 from falcon._front import calls
 from falcon._gpu import cublas, rates
 from tests.gpu import fake_cupy

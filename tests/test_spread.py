@@ -34,7 +34,7 @@ def lcma(monkeypatch):
 
     B is packed all the same, for products of 1000 rows.
     """
-    monkeypatch.setattr("falcon.decision.methods.rates", lambda *_, **__: Rates(1e9, 1e13, 1e13))
+    monkeypatch.setattr("falcon.decision.ways.rates", lambda *_, **__: Rates(1e9, 1e13, 1e13))
     pack = sys.modules["falcon._front.pack"]
     monkeypatch.setattr(pack, "weight", lambda plan: not plan.problem.packed)
     monkeypatch.setattr(pack, "_USUAL_ROWS", 1000)

@@ -6,12 +6,9 @@
     machine.py     the profiles of this machine and its GPUs; the name of the CPU
     rates.py       the rates of a plan: the profile's or shipped ones (shipped.json), by threads
     candidates.py  the schemes that are compared
-    limits.py      the caller's limits, and lower bounds of predicted times
-    ways.py        the kinds of arithmetic that are compared, and the backends that form them
-    methods.py     what is asked of backends about the methods of a problem
+    ways.py        backends and types as which they multiply, their methods, the caller's limits
     search.py      the one search over schemes, kinds of arithmetic and backends
-    select.py      the choice: what `tune` has found, else that of the search
-    symmetric.py   the choice for x.T @ x: one triangle, or cut in halves
+    select.py      the choice: what `tune` has found, else that of the search; x.T @ x
     explain.py     why the other candidates lost
 """
 

@@ -21,10 +21,8 @@ from falcon._core.problem import Problem
 from falcon.schemes import Scheme
 
 from .candidates import scheme_candidates
-from .limits import least_seconds, panels_fit, within_limit
-from .methods import Methods
 from .store import Fastest
-from .ways import Way, ways
+from .ways import Methods, Way, least_seconds, panels_fit, ways, within_limit
 
 # A scheme with more workspace than usual must save 1.5 % of another scheme's time.
 _ROOM_PRICE = 1.015
@@ -39,7 +37,7 @@ class Search(Methods):
     refused: list[Candidate] = field(default_factory=list)
 
     def plan(self) -> Plan:
-        """Choose; symmetric products are multiplied whole (`symmetric.py` cuts them)."""
+        """Choose; symmetric products are multiplied whole (`select.py` cuts them)."""
         options = self.options
         if isinstance(options.scheme, Scheme):
             return self._requested(options.scheme)

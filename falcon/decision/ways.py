@@ -1,4 +1,4 @@
-"""Which kinds of arithmetic a product is compared in, and which backends form them.
+"""The ways to multiply a problem, their methods, and the limits that a caller sets.
 
 A *way* is a backend and the type as which it multiplies the operands: float32 by splits of
 bfloat16, say. Each scheme that is compared runs in one of the ways.
@@ -7,10 +7,13 @@ bfloat16, say. Each scheme that is compared runs in one of the ways.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any, NamedTuple
 
 from falcon._core.arithmetic import BY_FLOAT16
 from falcon._core.backend import Backend
+from falcon._core.bound import growth_of_sums
 from falcon._core.dtypes import (
     BY_ARITHMETIC,
     BY_ARITHMETIC_ON_GPUS,
@@ -18,10 +21,15 @@ from falcon._core.dtypes import (
     FLOAT32,
     DType,
 )
+from falcon._core.formulas import Counts
+from falcon._core.lazy import lazy
+from falcon._core.model import bounds
 from falcon._core.options import Options, settings
+from falcon._core.plan import Candidate, Method
+from falcon._core.policy import USUAL_COPIES, Policy, panel_bytes
 from falcon._core.problem import Problem
 
-from .limits import panels_fit, within_limit
+from .rates import rates, source
 
 # Flop from which "auto" compares other arithmetic: splits of float32, those on a GPU (H200: as
 # fast at 1280^3, 1.8 times at 1536^3), and float64 for integers, whose products are by then longer
@@ -134,3 +142,108 @@ def _others(problem: Problem, options: Options, backends: Sequence[Backend]) -> 
             if within_limit(classical, options):  # other arithmetic may need more
                 yield Way(x, row, _PRICE)
                 return
+
+
+# --- limits, and lower bounds of predicted times --------------------------------------------------
+
+
+def within_limit(method: Method, options: Options) -> bool:
+    """Whether the method's workspace keeps `workspace_limit`."""
+    return options.workspace_limit is None or method.workspace <= options.workspace_limit
+
+
+def panels_fit(
+    problem: Problem, counts: Any, options: Options, operand: DType | None = None
+) -> bool:
+    """Whether the panels of a packed B keep `memory_limit`; of another B, there are none.
+
+    `counts`: a scheme, or what has its `rank`, `k` and `n`; None: the classical algorithm.
+    """
+    limit = options.memory_limit
+    if limit is None:
+        limit = int(USUAL_COPIES * problem.K * problem.N * problem.operand.itemsize)
+    return not problem.packed or panel_bytes(problem, counts, operand) <= limit
+
+
+def judge(
+    problem: Problem, method: Method, backend: Backend, rates: Any, options: Options
+) -> Candidate:
+    """Predict a method's time, and refuse it where it breaks a limit."""
+    found = backend.predicted(problem, method, rates)
+    reason = _why_refused(problem, method, backend, options)
+    return replace(found, refused=reason, allowed=False) if reason else found
+
+
+def _why_refused(problem: Problem, method: Method, backend: Backend, options: Options) -> str:
+    if method.growth > options.max_growth and not problem.is_exact:
+        return f"growth {method.growth:.2f} > max_growth {options.max_growth:.2f}"
+    if not within_limit(method, options):
+        return f"workspace {method.workspace} > workspace_limit {options.workspace_limit}"
+    if not (method.is_classical or panels_fit(problem, method.scheme, options, method.operand)):
+        mib = panel_bytes(problem, method.scheme, method.operand) / 2**20
+        return f"panels of {mib:.1f} MiB > memory_limit"
+    if problem.room and not method.is_classical:
+        rounded_up = 1 + method.scheme.k * method.again[2] / problem.K  # blocks of every pass
+        growth = growth_of_sums(method.scheme) * rounded_up
+        if growth > problem.room:
+            return f"sums grow {growth:.1f} times, and are exact up to {problem.room:.1f}"
+    scheme, least = method.scheme, backend.policy(problem).smallest_chunk
+    if scheme is not None:
+        parts = (scheme.m, scheme.n, scheme.k)
+        if any(size < part * least for size, part in zip(method.chunks, parts, strict=True)):
+            return f"blocks would be smaller than {least}"
+    return ""
+
+
+def least_seconds(
+    problem: Problem,
+    schemes: tuple[Counts, ...],
+    backend: Backend,
+    rates: Any,
+    *,
+    fused: bool,
+    limit: float = inf,
+) -> list[tuple[float, int]]:
+    """Return `falcon._core.model.bounds` where that is the backend's model; else 0 for each."""
+    if not backend.policy(problem).common_model:
+        return [(0.0, at) for at in range(len(schemes))]
+    return bounds(problem, schemes, rates, fused=fused, limit=limit)
+
+
+@dataclass
+class Methods:
+    """What is asked of the backends about a problem's methods."""
+
+    problem: Problem
+    options: Options
+    ways: Sequence[Way]  # as `ways` returns them
+    backends: Sequence[Backend]  # all that run here
+
+    @lazy
+    def policy(self) -> Policy:
+        """That of the best backend: there is one for all methods of a problem."""
+        return self.ways[0].backend.policy(self.problem)
+
+    def rates(self, way: Way) -> Any:
+        """Return the rates by which methods of a way are predicted."""
+        return rates(way.backend, self.problem, self.backends, way.operand)
+
+    def source(self, way: Way) -> str:
+        """Say where these rates come from."""
+        return source(way.backend, self.problem, self.backends, way.operand)
+
+    def methods_of(self, way: Way, scheme: Any) -> list[Method]:
+        """Return the options of a way for a scheme; None is the classical algorithm."""
+        limit = self.options.workspace_limit
+        return way.backend.candidates(self.problem, (scheme,), limit, way.operand)
+
+    def predicted(self, way: Way, method: Method) -> Candidate:
+        """Predict a method's time, and refuse it where it breaks a limit."""
+        judged = judge(self.problem, method, way.backend, self.rates(way), self.options)
+        return judged if way.price == 1 else replace(judged, price=way.price)
+
+    def way_of(self, method: Method) -> Way:
+        """Return the way of a method."""
+        return next(
+            x for x in self.ways if (x.backend.name, x.operand) == (method.backend, method.operand)
+        )

@@ -440,7 +440,7 @@ def test_pruning_loses_nothing(monkeypatch, limit):
     asked = request(limit=limit)
     pruned = [choose(x, asked, [backend], Machine(rates)) for x in problems]
     monkeypatch.setattr(
-        sys.modules["falcon.decision.limits"],
+        sys.modules["falcon.decision.ways"],
         "bounds",
         lambda *x, **_: [(0.0, at) for at in range(len(x[1]))],
     )

@@ -23,7 +23,7 @@ RATES = Rates(8e10, 9e9, 2e8, overlap=0.0, tile=(6, 8))
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """A machine on which calls have 8 MiB by default, and take up to 64."""
-    monkeypatch.setattr("falcon.decision.methods.rates", lambda *_, **__: RATES)
+    monkeypatch.setattr("falcon.decision.ways.rates", lambda *_, **__: RATES)
     kept = pool.Pool(8 * MIB)
     monkeypatch.setattr(pool, "shared", lambda: kept)
     monkeypatch.setattr(blocking, "large_bytes", lambda: 64 * MIB)

@@ -50,7 +50,7 @@ def test_stages(cupy, monkeypatch):
 
 
 def test_the_choice(cupy, monkeypatch):
-    monkeypatch.setattr("falcon.decision.methods.rates", lambda *_, **__: RATES)
+    monkeypatch.setattr("falcon.decision.ways.rates", lambda *_, **__: RATES)
 
     def plan(size, **options):
         return falcon.plan((size, size), (size, size), "float32", backend="gpu", **options)
@@ -68,7 +68,7 @@ def test_the_choice(cupy, monkeypatch):
     assert plan(8192, max_growth=2.0, workspace_limit=2**31).growth <= 2.0
     assert plan(8192, scheme="classical").why == "requested"
     slow = replace(RATES, bandwidth=1e11)
-    monkeypatch.setattr("falcon.decision.methods.rates", lambda *_, **__: slow)
+    monkeypatch.setattr("falcon.decision.ways.rates", lambda *_, **__: slow)
     planner._plans.clear()
     assert plan(4096).scheme is None
     assert plan(4096).why == "no scheme is predicted to be faster"
@@ -83,7 +83,7 @@ def test_the_least_gain(cupy, monkeypatch, dtype, gain):
         def seconds(problem, method, rates, factor=factor):
             return (("multiply", 1.0 if method.scheme is None else 1.0 / factor),)
 
-        monkeypatch.setattr("falcon.decision.methods.rates", lambda *_, **__: RATES)
+        monkeypatch.setattr("falcon.decision.ways.rates", lambda *_, **__: RATES)
         monkeypatch.setattr(model, "seconds", seconds)
         planner._plans.clear()
         plan = falcon.plan((8192, 8192), (8192, 8192), dtype, backend="gpu")
@@ -221,7 +221,7 @@ def test_float32_is_multiplied_by_parts_where_that_is_faster(cupy, monkeypatch):
     def known(backend, problem, backends, operand=None):
         return H200 if operand is None else parts[0]
 
-    monkeypatch.setattr("falcon.decision.methods.rates", known)
+    monkeypatch.setattr("falcon.decision.ways.rates", known)
 
     def plan(size, dtype="float32", **options):
         return falcon.plan((size, size), (size, size), dtype, backend="gpu", **options)

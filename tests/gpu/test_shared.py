@@ -36,7 +36,7 @@ def test_auto_takes_parts_where_sums_are_known(cupy, state, monkeypatch):
     found = rates.DeviceRates(110e12, 105e12, 40e12, 3e12, 1e-6, 132, 50 * 2**20)
     native = replace(found, multiply=50e12, batched=50e12)
     monkeypatch.setattr(
-        "falcon.decision.methods.rates",
+        "falcon.decision.ways.rates",
         lambda backend, problem, backends, operand=None: native if operand is None else found,
     )
     assert plan().method.arithmetic.name == "fp16x3"
