@@ -14,7 +14,6 @@ What is built on these names is imported when first asked for: `falcon.accelerat
 from typing import TYPE_CHECKING, Any
 
 from . import schemes
-from ._backends import release_workspace
 from ._core.config import config, set_config
 from ._core.packed import PackedOperand
 from ._core.plan import Plan
@@ -28,6 +27,7 @@ from ._front.pack import pack
 from ._front.plan import plan
 from ._front.tune import machine, tune
 from ._front.verify import verify
+from ._front.workspace import release_workspace
 from ._version import __version__
 from .decision import MachineProfile
 from .schemes import Scheme, SchemeError

@@ -23,10 +23,9 @@ from falcon._core.plan import Plan
 from falcon._core.progress import Progress
 from falcon._core.text import did_you_mean, format_table
 from falcon.bench import command
-from falcon.bench.schemes import command as schemes_command
+from falcon.bench.schemes import A_FILE, add_schemes, registered
 from falcon.bench.workloads import model_shapes, parse_shape, parse_shapes
 from falcon.discover.arguments import add_discover
-from falcon.schemes.loaders import SUFFIXES
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with falcon.config(verbose=True) if options.verbose else nullcontext():
             if "scheme" in options:
-                options.scheme = ",".join(map(_registered, options.scheme.split(",")))
+                options.scheme = ",".join(map(registered, options.scheme.split(",")))
             status = options.run(options)
         sys.stdout.flush()
         return status
@@ -80,19 +79,7 @@ def _parser() -> argparse.ArgumentParser:
 
     add_check(commands)
 
-    schemes = commands.add_parser("schemes", help="list, print or verify schemes")
-    schemes.add_argument("format", nargs="?", help='only this format <m,k,n>, with speeds: "3x4x4"')
-    schemes.add_argument("--size", type=int, default=2048, metavar="S", help="the speeds at "
-                         "about S x S x S (default 2048)")  # fmt: skip
-    schemes.add_argument("--measure", action="store_true",
-                         help="measure the speeds, do not predict them")  # fmt: skip
-    schemes.add_argument("--show", metavar="NAME", help="print the formulas of a scheme, or of "
-                         f"those in a file ({', '.join(SUFFIXES)})")  # fmt: skip
-    schemes.add_argument("--verify", metavar="FILE", nargs="+", help="check files by the Brent "
-                         "equations: schemes, or formulas")  # fmt: skip
-    schemes.add_argument("--compare", metavar="NAME", nargs="+", help="costs and speeds of these "
-                         "schemes, or files, side by side")  # fmt: skip
-    schemes.set_defaults(run=schemes_command)
+    add_schemes(commands)
 
     plan = commands.add_parser(
         "plan", help="show what would run for a shape, and why", usage="%(prog)s [options] M N K"
@@ -167,8 +154,8 @@ def _flags(parser: argparse._ActionsContainer, names: Sequence[str]) -> None:
         option = FIELDS[name]
         kind, text = option.metadata["text"].split("\n", 1)
         text = " ".join(text.replace("`", "").split()).split(". ")[0].removesuffix(".")
-        if name == "scheme":  # as `_registered` takes it
-            text += f"; or a file ({', '.join(SUFFIXES)})"
+        if name == "scheme":  # as `registered` takes it
+            text += f"; or {A_FILE}"
         how: dict[str, Any] = {"action": "store_true", "default": None}
         if option.type != "bool":
             words = kind.replace('"', "").replace(" ", "") if kind.startswith("{") else None
@@ -202,15 +189,6 @@ def _info(options: argparse.Namespace) -> int:
     else:
         falcon.show_config()
     return 0
-
-
-def _registered(text: str) -> str:
-    """Return the name of a scheme; the scheme of a file is first registered by the file's name."""
-    if not text.lower().endswith(SUFFIXES):
-        return text
-    scheme, name = falcon.schemes.load(text), re.sub(r"[@()\[\]]", "_", Path(text).name)
-    falcon.schemes.register(scheme.renamed(name, f"file {text}; {scheme.source}"), overwrite=True)
-    return name
 
 
 def _plan(options: argparse.Namespace) -> int:

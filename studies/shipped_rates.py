@@ -12,10 +12,10 @@ from dataclasses import asdict
 import numpy as np
 
 from falcon._backends import available_backends
+from falcon._core.cpus import cpu_family
 from falcon._core.dtypes import BY_ARITHMETIC, BY_ARITHMETIC_ON_GPUS, CUDA, ENGINE, of
 from falcon._core.options import Options, thread_count
 from falcon._core.problem import Problem
-from falcon.decision.machine import cpu_family
 from falcon.decision.rates import kernels_of
 
 # Types that NumPy's backend is asked for: those with a BLAS, and one that stands for the others.

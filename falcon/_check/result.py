@@ -11,7 +11,6 @@ from falcon._core.lazy import lazy
 from falcon._core.text import format_table
 from falcon._cpu.extension import missing
 from falcon._front.info import rates_used
-from falcon.decision.rates import rates
 
 # Kernels (or backends) and types whose failures the tables show; `to_dict` has all.
 _SHOWN = 12
@@ -72,7 +71,7 @@ class CheckResult:
     @lazy
     def machine(self) -> dict[str, Any]:
         """Processor, caches, system, versions, kernels, settings, rates by which plans are made."""
-        numbers, about = rates_used(lambda *of: asdict(rates(*of))), show_config("dict") or {}
+        numbers, about = rates_used(in_numbers=True), show_config("dict") or {}
         return {**about, "missing": missing(), "rates in numbers": numbers}
 
     def to_dict(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@
     gram.py      gram                           pack.py      pack
     plan.py      plan                           contract.py  dot, tensordot, einsum, multi_dot
     verify.py    verify                         info.py      show_config
-    tune.py      machine, tune, compare
+    tune.py      machine, tune, compare         workspace.py release_workspace
     adapters/    array libraries: the one door for arrays of a call
     subscripts.py  labels of axes of einsum, the order of its pairs, axes of tensordot
     pairs.py     a pair of arrays with labelled axes, as one product

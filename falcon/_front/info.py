@@ -6,21 +6,21 @@ import os
 import platform
 import sys
 import warnings
-from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from falcon._backends import BACKENDS, DEVICE, available_backends, device_backend
+from falcon._core.cpus import cpu_model
 from falcon._core.dtypes import FLOAT32, FLOAT64
 from falcon._core.options import settings, thread_count
 from falcon._core.problem import Problem
 from falcon._cpu.extension import why_missing
 from falcon._version import __version__
 from falcon.decision import profile
-from falcon.decision.machine import cpu_model
-from falcon.decision.rates import source
+from falcon.decision.rates import rates, source
 
 # Distributions that hold the package cupy.
 _CUPY = ("cupy", "cupy-cuda12x", "cupy-cuda13x")
@@ -94,13 +94,15 @@ def backends() -> dict[str, str]:
     return {name: backend.why_unavailable() or "available" for name, backend in known.items()}
 
 
-def rates_used(told: Callable[..., Any] = source) -> dict[str, Any]:
-    """Return per backend and type where the rates of plans come from, or what else `told` says."""
+def rates_used(in_numbers: bool = False) -> dict[str, Any]:
+    """Return per backend and type where the rates of plans come from, or the rates themselves."""
     found, every = {}, available_backends()
     for operand in (FLOAT32, FLOAT64):
         problem = Problem.of((2048,) * 3, operand, settings())
         for x in every:
-            found[f"{x.name} {operand.name}"] = told(x, problem, every)
+            of = x, problem, every
+            told = asdict(rates(*of)) if in_numbers else source(*of)
+            found[f"{x.name} {operand.name}"] = told
     return found
 
 

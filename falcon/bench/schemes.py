@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from textwrap import fill
+from typing import Any
 
 import falcon
 from falcon import schemes
@@ -29,6 +30,34 @@ bound: mkn / rank; nnz: non-zeros; adds: additions per block; shared: with
 shared sums; growth: RMS error over classical's; e_max: factor of the error bound"""
 # A source of more schemes is that of all others.
 _MOST_NAMES = 6
+# What is taken where a scheme's name is.
+A_FILE = f"a file ({', '.join(SUFFIXES)})"
+
+
+def add_schemes(commands: Any) -> None:
+    """Declare ``python -m falcon schemes``; `commands`: what `add_subparsers` returned."""
+    parser = commands.add_parser("schemes", help="list, print or verify schemes")
+    parser.add_argument("format", nargs="?", help='only this format <m,k,n>, with speeds: "3x4x4"')
+    parser.add_argument("--size", type=int, default=2048, metavar="S", help="the speeds at "
+                        "about S x S x S (default 2048)")  # fmt: skip
+    parser.add_argument("--measure", action="store_true",
+                        help="measure the speeds, do not predict them")  # fmt: skip
+    parser.add_argument("--show", metavar="NAME", help="print the formulas of a scheme, or of "
+                        f"those in {A_FILE}")  # fmt: skip
+    parser.add_argument("--verify", metavar="FILE", nargs="+", help="check files by the Brent "
+                        "equations: schemes, or formulas")  # fmt: skip
+    parser.add_argument("--compare", metavar="NAME", nargs="+", help="costs and speeds of these "
+                        "schemes, or files, side by side")  # fmt: skip
+    parser.set_defaults(run=command)
+
+
+def registered(text: str) -> str:
+    """Return the name of a scheme; the scheme of a file is first registered by the file's name."""
+    if not text.lower().endswith(SUFFIXES):
+        return text
+    scheme, name = schemes.load(text), re.sub(r"[@()\[\]]", "_", Path(text).name)
+    schemes.register(scheme.renamed(name, f"file {text}; {scheme.source}"), overwrite=True)
+    return name
 
 
 def shape_of(scheme: Scheme, size: int) -> Shape:
