@@ -9,6 +9,8 @@ import falcon
 from falcon._backends import host_engine
 from falcon._front import calls
 
+from ..contract.places import laid
+
 # Tails of vectors and strips, vectors, one step of K; handed to a library.
 SHAPES = [(1, 1, 1), (3, 5, 7), (16, 16, 16), (33, 45, 20), (64, 64, 64), (1, 9, 5), (9, 1, 5),
           (64, 2, 64), (3, 4, 900), (90, 95, 100)]  # fmt: skip
@@ -83,33 +85,6 @@ def test_nothing_around_the_matrices_is_touched(small):
         assert (room == 7).all()
 
 
-FORMS = [
-    *(lambda x, b: (x, b, x), lambda x, b: (b, x, x), lambda x, b: (x, x, x)),
-    *(lambda x, b: (x.T, b, x), lambda x, b: (b, x[::-1], x)),
-]
-
-
-def test_out_may_be_an_operand():
-    for n, dtype, form in itertools.product((3, 16, 40), ("f4", "f8"), FORMS):
-        a, b = operands((n, n, n), dtype)
-        left, right, out = form(a.copy(), b)
-        exact = left @ right
-        assert falcon.matmul(left, right, out) is out
-        np.testing.assert_array_equal(out, exact)
-
-
-def unaligned(x):
-    raw = np.empty(x.nbytes + 1, "u1")[1:].view(x.dtype).reshape(x.shape)
-    raw[...] = x
-    return raw
-
-
-def read_only(x):
-    x = x.copy()
-    x.flags.writeable = False
-    return x
-
-
 def test_what_needs_a_plan(small):
     function, handed = small
     a, b = operands((8, 9, 10))
@@ -118,9 +93,14 @@ def test_what_needs_a_plan(small):
         *((a[0], b, None), (a, b[:, 0], None), (a[None], b, None), (a[:, :9], b, None)),
         *((a.astype("f4"), b, None), (a.astype("i4"), b.astype("i4"), None)),
         *((a.astype(">f8"), b.astype(">f8"), None), (a.astype("c16"), b.astype("c16"), None)),
-        *((unaligned(a), b, None), (a, b[::-1], None), (a, b, unaligned(out))),
+        *((laid(a, "misaligned"), b, None), (a, b[::-1], None), (a, b, laid(out, "misaligned"))),
         *((np.broadcast_to(a[:1], a.shape), b, None), (a[:0], b, None), (a[:, :0], b[:0], None)),
-        *((a, b, read_only(out)), (a, b, out.astype("f4")), (a, b, out.T), (a, b, out[None])),
+        *(
+            (a, b, laid(out, "read-only")),
+            (a, b, out.astype("f4")),
+            (a, b, out.T),
+            (a, b, out[None]),
+        ),
         *((np.array("x"), b, None), (a.astype("M8[s]"), b, None)),
     ]
     for arrays in others:
