@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 
 import falcon
+from falcon._cpu import _core
+from falcon._cpu.programs import engine_scheme
 from falcon.schemes import get
 
-from .support import Operand, gemm, layout, require_cpu, run_script, whole
-
-require_cpu()
-from falcon._cpu import _core  # noqa: E402  (absent where the extension is)
-from falcon._cpu.programs import engine_scheme  # noqa: E402
+from .support import Operand, gemm, layout, run_script, whole
 
 
 @pytest.mark.parametrize("shape", [(3, 200, 300), (1, 70, 4000), (9, 1000, 80), (150, 140, 160)])

@@ -11,19 +11,16 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon import Scheme, schemes
+from falcon import Scheme, release_workspace, schemes
+from falcon._cpu import _core, blocking, pool
+from falcon._cpu.programs import engine_scheme
 from falcon.codegen import combine_b, updates
 from falcon.codegen.program import Instruction, Op, Program
 from falcon.schemes import M3, M4, ComplexScheme
 
 from ..contract.places import laid
 from . import support
-from .support import KINDS, WRITABLE, Guarded, Operand, gemm, layout, require_cpu
-
-require_cpu()
-from falcon import release_workspace  # noqa: E402
-from falcon._cpu import _core, blocking, pool  # noqa: E402  (absent where the extension is)
-from falcon._cpu.programs import engine_scheme  # noqa: E402
+from .support import KINDS, WRITABLE, Guarded, Operand, gemm, layout
 
 # Those with float32 kernels of their own.
 ISAS = [x for x in _core.supported_isas() if _core.kernel_info("f32", x)["isa"] == x]

@@ -10,11 +10,9 @@ import pytest
 
 import falcon
 from falcon import schemes
+from falcon._cpu import _core, extension
 
-from .support import require_cpu, run_script, same_bits, whole
-
-require_cpu()
-from falcon._cpu import _core, extension  # noqa: E402  (absent where the extension is)
+from .support import run_script, same_bits, whole
 
 HERE = extension.isa()
 NAMES = [*schemes.names(), "strassen@strassen", "strassen@3x4x4:38", "strassen@6x3x4:54"]

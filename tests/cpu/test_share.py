@@ -8,12 +8,10 @@ import pytest
 
 import falcon
 from falcon._backends import BACKENDS
+from falcon._core.options import thread_count
+from falcon._cpu import share
 
-from .support import require_cpu, run_script
-
-require_cpu()
-from falcon._core.options import thread_count  # noqa: E402  (absent where the extension is)
-from falcon._cpu import share  # noqa: E402
+from .support import run_script
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux") or thread_count() < 2,
