@@ -51,12 +51,8 @@ def multiplied_elsewhere(tmp_path, pairs, **environment):
     return json.loads(run_script(CHILD % str(path), **environment))
 
 
-@pytest.fixture(scope="module")
-def pairs():
-    return list(pairs_of(NAMES))
-
-
-def test_every_scheme_in_a_fresh_process(tmp_path, pairs):
+def test_every_scheme_in_a_fresh_process(tmp_path):
+    pairs = list(pairs_of(NAMES))
     for a, packed in pairs[::2]:
         np.testing.assert_array_equal(falcon.gemm(a, packed), a @ packed.source)
     found, about = multiplied_elsewhere(tmp_path, pairs)
