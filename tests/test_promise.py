@@ -13,6 +13,8 @@ from falcon._core.dtypes import of
 from falcon._core.options import DEFAULT_MAX_GROWTH
 from falcon._core.policy import host_policy
 from falcon._core.problem import Problem
+from falcon.bench import workloads
+from falcon.bench.errors import Sample
 from falcon.decision.candidates import scheme_candidates
 from falcon.schemes.metrics import one_sign_growth
 from reference.classical import classical
@@ -145,3 +147,29 @@ def test_the_reference_scales_as_falcon_does():
         groups = np.resize(np.append(kept, np.zeros(parts)), (parts, -(-24 // parts)))
         high, low = groups.max(axis=0), np.where(groups > 0, groups, np.inf).min(axis=0)
         assert (high <= 2 ** (1 - 1 / parts) * low * (1 + 1e-12)).all()
+
+
+# --- real sizes ------------------------------------------------------------------------------
+
+
+SCHEMES = ["winograd", "strassen@strassen", "4x3x4:38"]
+
+
+@pytest.mark.slow
+def test_error_and_workspace():
+    M, N, K = 2048, 4608, 3584
+    shape = workloads.Shape(M, N, K)
+    a, b = workloads.operands(shape, np.dtype("float32"), seed=M + N + K)
+    rows = np.arange(0, M, M // 24)
+    exact = a[rows].astype(float) @ b.astype(float)
+    out = np.empty((M, N), np.float32)
+    classical = Sample(a, b).error(np.matmul(a, b, out=out))
+    for name in SCHEMES:
+        plan = falcon.plan(a, b, scheme=name, workspace_limit=256 * 2**20)
+        assert plan.workspace <= 256 * 2**20
+        falcon.gemm(a, b, out=out, scheme=name, workspace_limit=256 * 2**20)
+        error = abs(out[rows] - exact)
+        assert (error <= plan.error_bound(a[rows], b, proved=True)).all(), name
+        growth = Sample(a, b).error(out) / classical
+        # Chunks of K are summed classically, so an LCMA may be better than its growth says.
+        assert growth <= 2 * plan.growth, name

@@ -124,20 +124,6 @@ def test_workloads():
     assert Shape(8192, 8192, 8192) in WORKLOADS["squares"].shapes
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--peers", "--dtype", "float32,what"], "--dtype 'what': data type 'what' not understood"),
-        (["--peers", "--shape", "90000,90000,90000"], "no shape is left to measure"),
-        (["64", "64"], "'64 64': expected M N K, or shapes such as 2048,2048,2048"),
-    ],
-)
-def test_refused(capsys, arguments, message):
-    status, out, err = run(capsys, "bench", *arguments)
-    assert (status, out) == (2, "")
-    assert message in err
-
-
 def test_the_peak(capsys, monkeypatch):
     found = [Peak("float32", "avx2", 2, 123.45)]
     monkeypatch.setattr("falcon._cpu.peak.measure", lambda threads: found)

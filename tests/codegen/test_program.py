@@ -1,4 +1,4 @@
-"""Combination programs: they form the sums of the matrix with the expected slots and steps."""
+"""Programs that form the sums of a scheme, with the expected slots, steps and updates of C."""
 
 from fractions import Fraction
 
@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon.codegen import combine_a, combine_b, combine_c
+from falcon.codegen import combine_a, combine_b, combine_c, updates
 from falcon.codegen.program import Op, build
+from falcon.codegen.update import PRODUCT, Schedule
 from falcon.schemes.additions import SharedSums, naive_additions, share
 
 
@@ -111,3 +112,51 @@ def test_duplicate_and_opposite_rows():
 def test_an_empty_row_is_refused():
     with pytest.raises(ValueError, match="without terms"):
         build(share(np.array([[1, 0], [0, 0]])))
+
+
+# --- Combine H as a stream of updates --------------------------------------------------------
+
+
+def replayed(made, products, blocks):
+    """Run the updates as an engine does: a completed sum can be read until its product is done."""
+    slots = [None] * made.n_slots
+    finished = {}
+    for product, steps in zip(made.order, made.steps, strict=True):
+        sums = {PRODUCT: products[product]}
+        for x in steps:
+            assert (slots[x.slot] is None) == x.first
+            value = (0 if x.first else slots[x.slot]) + x.coefficient * sums[x.source]
+            slots[x.slot] = None if x.last else value
+            if x.last and x.slot < blocks:
+                assert x.slot not in finished
+                finished[x.slot] = value
+            elif x.last:
+                sums[x.slot] = value
+    assert all(x is None for x in slots)
+    return [finished[x] for x in range(blocks)]
+
+
+def names():
+    return [x for x in falcon.schemes.names() if not x.endswith("-adds")]
+
+
+@pytest.mark.parametrize("name", names())
+def test_updates_form_what_w_says_in_as_few_additions(name):
+    scheme = falcon.schemes.get(name)
+    made = updates(scheme)
+    blocks = scheme.m * scheme.n
+    products = np.random.default_rng(1).integers(-99, 100, scheme.rank).tolist()
+    expected = np.tensordot(products, scheme.W.reshape(scheme.rank, -1), 1)
+    assert replayed(made, products, blocks) == expected.tolist()
+    assert sorted(made.order) == list(range(scheme.rank))
+    additions = sum(not x.first for steps in made.steps for x in steps)
+    assert additions == scheme.shared_sums[2].additions
+    # Few slots at a time, though sums may be many.
+    assert made.n_slots - blocks <= max(2, scheme.rank // 4)
+
+
+def test_a_sum_that_is_needed_once_has_no_slot():
+    sums = SharedSums(3, ((0, 1, -1), (3, 2, 2)), (((4, 3),), ((0, 1),)))
+    made = Schedule(sums).made()
+    assert made.n_slots == 2
+    assert replayed(made, [5, 7, 11], 2) == [3 * (5 - 7 + 22), 5]

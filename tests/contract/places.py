@@ -35,6 +35,11 @@ class Layout:
         return self.part(base)
 
 
+def laid(x, name):
+    """The same values in a layout, by its name."""
+    return LAYOUTS[name].view(LAYOUTS[name].base(x), x.shape)
+
+
 class Same(Layout):
     """Rows, columns or all elements at one address."""
 

@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-import falcon
-
 from .support import SOME, over
 
 # Calls for matrices alone; vectors, batches and arrays without numbers have rules of their own in
@@ -73,24 +71,6 @@ def test_an_out_that_cannot_take_the_result(subject):
         refused(subject, a, b, out=out, match="^out is read-only")
     if subject.takes_scalars:
         refused(subject, a, b, out=[[0]], match="^out is a list", kind=TypeError)
-
-
-@over(lambda x: usual(x) and x.door == "gemm" and x.library == "numpy")
-def test_options(subject):
-    a, b, out = subject.operands((6, 8), (8, 5), (6, 5))
-    for how, kind in (
-        ({"scheme": "nonsense"}, ValueError),
-        ({"scheme": 7}, TypeError),
-        ({"threads": 0}, ValueError),
-        ({"check": "maybe"}, ValueError),
-        ({"backend": "nonsense"}, ValueError),
-        ({"nonsense": 1}, TypeError),
-    ):
-        (name,) = how
-        refused(subject, a, b, out=out, match=name, kind=kind, **how)
-    if subject.scheme not in ("classical", "auto"):
-        refused(subject, a, b, out=out, match="workspace_limit is 1 bytes", workspace_limit=1)
-    assert falcon.gemm(a, b, out=out, **subject.options) is out
 
 
 @over(lambda x: x.door == "plan")

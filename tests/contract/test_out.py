@@ -19,7 +19,7 @@ OVERLAPS = {
 }
 # Types of out, by the kind of the result's type.
 CASTS = {"f": ("float32", ">f8", "complex64"), "V": ("float32",), "c": ("c8", ">c16"),
-         "i": ("int8", ">i8", "float32"), "u": ("uint8", "int16", "float64")}  # fmt: skip
+         "i": ("int8", "int32", ">i8", "float32"), "u": ("uint8", "int16", "float64")}  # fmt: skip
 
 
 def written(subject):

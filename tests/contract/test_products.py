@@ -71,6 +71,9 @@ def test_empty(subject):
             subject.check(found, subject.expected(zeros[:, :0], zeros[:0], subject.host(c), 1, 2))
             if subject.arrays.is_written:
                 assert subject(a, b, c, beta=1, out=c) is c
+        if subject.door == "plan":
+            assert falcon.plan(a, b, **subject.options).explain()
+            subject.check(subject(a, b, out=c), zeros)
 
 
 @over(lambda x: x.arrays.is_written)

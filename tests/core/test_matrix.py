@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from falcon._core.dtypes import FLOAT64, of
-from falcon._core.matrix import dense, of_array
+from falcon._core.matrix import of_array
 
 X = np.zeros((6, 8))
 MISALIGNED = np.zeros(8 * 6 + 1, np.int8)[1:].view("f8").reshape(2, 3)
@@ -40,11 +40,3 @@ def test_elements_that_need_a_copy(x):
     assert (made.raw, made.is_direct, made.holds(FLOAT64)) == (x.dtype, False, False)
     assert made.is_transpose(of_array(x.T))
     assert not made.is_same(of_array(x.astype("f8")))
-
-
-def test_overlap():
-    left, right = of_array(X[:, :4]), of_array(X[:3, 4:])
-    assert left.overlaps(right)
-    assert not of_array(X[:3]).overlaps(of_array(X[3:]))
-    shape = dense(0, (6, 8), FLOAT64)
-    assert not shape.overlaps(left) and not shape.is_same(dense(0, (6, 8), FLOAT64))

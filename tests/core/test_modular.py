@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from falcon._core.checks import check_modulus
 from falcon._core.dtypes import FLOAT64
 from falcon._core.modular import KINDS, Residues
 from falcon._numpy.residues import modulo
@@ -42,30 +41,3 @@ def test_sums_of_the_largest_parts_are_held(kind, modulus):
     else:
         assert longest * a * b <= 1 / kind.unit_roundoff
     assert way.room(longest) >= 1 > way.room(longest + 1)
-
-
-def test_sums_of_parts_and_of_c_times_weights():
-    random, modulus, bases = np.random.default_rng(1), 2**31 - 1, (1291, 46341)
-    sums = random.integers(-(2**52), 2**52, (3, 2, 5, 4)).astype(float)
-    c = random.integers(-(2**63), 2**63, (5, 4))
-    places = [(i, j) for i in range(3) for j in range(2)]
-    exact = sum(
-        sums[i, j].astype(np.int64).astype(object) * bases[0] ** i * bases[1] ** j
-        for i, j in places
-    )
-    weights = [12345 * bases[0] ** i * bases[1] ** j % modulus for i, j in places]
-    terms, out = [sums[place] for place in places], np.empty((5, 4), np.uint32)
-    modulo([*terms, c], [*weights, modulus - 2], [out], modulus)
-    assert (out == (12345 * exact - 2 * c.astype(object)) % modulus).all()
-
-
-@pytest.mark.parametrize("wrong", [True, 2.0, "7"])
-def test_a_modulus_is_an_integer(wrong):
-    with pytest.raises(TypeError, match=r"modulus is .*; expected an integer"):
-        check_modulus("modulus", wrong)
-    for value in (1, 0, -7):
-        with pytest.raises(ValueError, match=f"modulus is {value}; expected an integer >= 2"):
-            check_modulus("modulus", value)
-    with pytest.raises(ValueError, match=r"modulus is 2147483648; expected less than 2\*\*31"):
-        check_modulus("modulus", 2**31)
-    assert check_modulus("modulus", np.int8(7)) == 7

@@ -4,8 +4,21 @@ from pathlib import Path
 
 import pytest
 
+from falcon._cpu.backend import CpuBackend
+
 from ..support import alone
 from . import emulated
+
+# Tests of C, which they compile themselves.
+OF_C = ("test_c_driver.py", "test_c_floors.py", "test_neon.py")
+
+
+def pytest_collectstart(collector):
+    """Without the backend others are skipped, with its own reason, before they import anything."""
+    if isinstance(collector, pytest.Module) and collector.path.name not in OF_C:
+        reason = CpuBackend().why_unavailable()
+        if reason is not None:
+            collector.collect = lambda: pytest.skip(f"backend cpu: {reason}")
 
 
 @pytest.fixture(scope="session")

@@ -5,10 +5,9 @@ import mmap
 import os
 
 import numpy as np
-import pytest
 
 from falcon._core.dtypes import both, of
-from falcon._cpu.backend import CpuBackend, _core
+from falcon._cpu.backend import _core
 
 from ..support import ROOT, python
 
@@ -31,13 +30,6 @@ KINDS = {
     "same number": lambda r, c: (0, 0),
 }
 WRITABLE = [kind for kind in KINDS if not kind.startswith("same")]
-
-
-def require_cpu():
-    """Skip the calling module where the backend does not run, with the backend's own reason."""
-    reason = CpuBackend().why_unavailable()
-    if reason is not None:
-        pytest.skip(f"backend cpu: {reason}", allow_module_level=True)
 
 
 def run_script(text, **environment):

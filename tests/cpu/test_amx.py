@@ -15,16 +15,14 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from falcon._cpu import _core, backend, extension
+from falcon._cpu.programs import engine_scheme
+from falcon._cpu.sources import isas_for
 from falcon.schemes import get
 
 from ..support import python
 from . import emulated
-from .support import gemm, pack, require_cpu, run_script, same_bits
-
-require_cpu()
-from falcon._cpu import _core, backend, extension  # noqa: E402  (absent where the extension is)
-from falcon._cpu.programs import engine_scheme  # noqa: E402
-from falcon._cpu.sources import isas_for  # noqa: E402
+from .support import gemm, pack, run_script, same_bits
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 TYPES = {

@@ -7,18 +7,16 @@ import pytest
 
 import falcon
 from falcon._core.dtypes import BY_ARITHMETIC
+from falcon._cpu import extension
+from falcon._cpu.extension import has_kernel
+from falcon._cpu.programs import engine_scheme
 from falcon._front import planner
 from falcon.bench.records import plan_entry
 from falcon.schemes import get
 from reference.split import leading_bits, parts, split_product
 
 from . import emulated
-from .support import gemm, pack, require_cpu
-
-require_cpu()
-from falcon._cpu import extension  # noqa: E402  (absent where the extension is)
-from falcon._cpu.extension import has_kernel  # noqa: E402
-from falcon._cpu.programs import engine_scheme  # noqa: E402
+from .support import gemm, pack
 
 KINDS = ["f32x6", "f32x3"]
 HAS_TILES = has_kernel(BY_ARITHMETIC["bf16x6"])

@@ -11,13 +11,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from falcon._cpu import _core
+
 from . import emulated
-from .support import kind_of, pack, require_cpu, same_bits
+from .support import kind_of, pack, same_bits
 from .test_amx import TYPES, of_close_exponents
 from .test_amx import product as multiplied
-
-require_cpu()
-from falcon._cpu import _core  # noqa: E402  (absent where the extension is)
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 

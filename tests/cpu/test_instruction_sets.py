@@ -1,17 +1,17 @@
 """Every instruction set and kernel that falcon reports multiplies: the engine names what ran."""
 
+import math
 import re
 from importlib.util import find_spec
 
 import numpy as np
 import pytest
 
-from .support import SOURCES, gemm, require_cpu
+from falcon._core.dtypes import BY_ARITHMETIC, ENGINE, ENGINE_NAMES, PAIRS
+from falcon._cpu import _core, backend, extension, peak, sources
+from falcon.codegen.program import Op
 
-require_cpu()
-from falcon._core.dtypes import BY_ARITHMETIC, ENGINE, ENGINE_NAMES, PAIRS  # noqa: E402
-from falcon._cpu import _core, backend, extension, sources  # noqa: E402  (absent where the extension is)
-from falcon.codegen.program import Op  # noqa: E402
+from .support import SOURCES, gemm
 
 OWN = [x for x in ENGINE if not x.is_complex and find_spec(x.module)]  # ml_dtypes may be absent
 ROWS = (*OWN, *PAIRS, *BY_ARITHMETIC.values())
@@ -87,3 +87,33 @@ def test_the_reported_kernels_run():
     assert reported["in use"] == extension.isa()
     for row in OWN:
         assert reported[f"{row.engine} kernel"] == ran(row, extension.isa())
+
+
+# --- the measured peak -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("isa", _core.supported_isas())
+@pytest.mark.parametrize("dtype", dict.fromkeys(x.engine for x in (*ENGINE, *PAIRS)))
+@pytest.mark.parametrize("threads", [1, 2])
+def test_peak(isa, dtype, threads):
+    found = _core.peak(dtype, threads, isa, 0.0)
+    assert math.isfinite(found)
+    assert found > 1e6  # no processor with these kernels is slower, however busy
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("f8",), ("f32", 0), ("f32", 1, "abacus"), ("f32", 1, None, -1.0),
+     ("f32", 1, None, float("nan"))],
+)  # fmt: skip
+def test_refused(arguments):
+    with pytest.raises(ValueError):
+        _core.peak(*arguments)
+
+
+def test_every_kernel_once():
+    found = [(x.isa, x.dtype) for x in peak.measure(1, seconds=0.0)]
+    assert {isa for isa, _ in found} == set(_core.supported_isas())
+    assert len(set(found)) == len(found)
+    some = peak.measure(1, ["float64"], seconds=0.0)
+    assert [x.isa for x in some] == [isa for isa, dtype in found if dtype == "float64"]

@@ -11,18 +11,16 @@ import mmap
 import numpy as np
 import pytest
 
+from falcon._cpu import _core
+
 from .support import (
     DTYPES,
     Guarded,
     gemm,
     layout,
-    require_cpu,
     run_script,
     whole,
 )
-
-require_cpu()
-from falcon._cpu import _core  # noqa: E402  (absent where the extension is)
 
 # Those with float32 kernels of their own.
 ISAS = [x for x in _core.supported_isas() if _core.kernel_info("f32", x)["isa"] == x]

@@ -5,31 +5,22 @@ are not finite: tests/contract and the C driver.
 """
 
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
 
 import falcon
-from falcon import Scheme, schemes
+from falcon import Scheme, release_workspace, schemes
+from falcon._cpu import _core, blocking, pool
+from falcon._cpu.programs import engine_scheme
 from falcon.codegen import combine_b, updates
 from falcon.codegen.program import Instruction, Op, Program
 from falcon.schemes import M3, M4, ComplexScheme
 
+from ..contract.places import laid
 from . import support
-from .support import (
-    KINDS,
-    WRITABLE,
-    Guarded,
-    Operand,
-    gemm,
-    layout,
-    require_cpu,
-)
-
-require_cpu()
-from falcon import release_workspace  # noqa: E402
-from falcon._cpu import _core, blocking, pool  # noqa: E402  (absent where the extension is)
-from falcon._cpu.programs import engine_scheme  # noqa: E402
+from .support import KINDS, WRITABLE, Guarded, Operand, gemm, layout
 
 # Those with float32 kernels of their own.
 ISAS = [x for x in _core.supported_isas() if _core.kernel_info("f32", x)["isa"] == x]
@@ -186,38 +177,6 @@ class Ledger:
 
 
 @both
-@pytest.mark.parametrize("scheme", ["classical", "2x3x4:20", "strassen@3x2x3:15"])
-@pytest.mark.parametrize("limit", [None, 1 << 20, 400_000])
-@pytest.mark.parametrize("beta", [0, 1])
-def test_workspace_limit_is_kept(limit, scheme, name, beta, monkeypatch):
-    rng = np.random.default_rng(10)
-    a, b = (whole(rng, x, name=name).astype(DTYPES[name]) for x in ((131, 1041), (1041, 257)))
-    expected = exact(a) @ exact(b) + beta
-    ledger = Ledger()
-    monkeypatch.setattr(pool, "_core", ledger)
-    for threads in (1, 2):
-        options = {"backend": "cpu", "scheme": scheme, "threads": threads, "workspace_limit": limit}
-        try:
-            plan = falcon.plan(a, b, **options)
-        except ValueError as error:
-            assert "workspace_limit" in str(error) and limit < (1 if name in REAL else 2) << 20
-            continue
-        assert limit is None or plan.workspace <= limit
-        for order in "CF":
-            release_workspace()
-            ledger.sizes.clear()
-            out = np.ones(expected.shape, a.dtype, order)
-            c = np.ones(expected.shape, a.dtype) if beta else None
-            falcon.gemm(a, b, c, beta=float(beta), out=out, **options)
-            np.testing.assert_array_equal(out, expected)
-            assert len(ledger.sizes) == 1
-            assert limit is None or ledger.sizes[0] <= limit
-            if order == "C" and not beta:
-                assert ledger.sizes[0] == plan.workspace
-    release_workspace()
-
-
-@both
 def test_a_limit_above_what_is_kept_otherwise_is_used(name, monkeypatch):
     """Fewer passes, and the next call finds the workspace; at most a share of the memory."""
     rng = np.random.default_rng(11)
@@ -251,22 +210,36 @@ def test_more_threads_than_the_passes_were_chosen_for_keep_the_limit():
         assert falcon.plan(*shapes, "float32", threads=threads, **options).workspace <= limit
 
 
-def test_a_limit_counts_every_buffer_or_is_refused(monkeypatch):
+@pytest.mark.parametrize("who", ["a", "out"])
+@pytest.mark.parametrize("lies", ["rows", "columns", "misaligned", "byte-swapped"])
+@pytest.mark.parametrize("name", ["f64", "c64"])
+@pytest.mark.parametrize("scheme", ["classical", "2x3x4:20", "strassen@3x2x3:15"])
+def test_a_limit_counts_every_buffer_or_is_refused(scheme, name, who, lies, monkeypatch):
     """Operands and results that the engine cannot address are copied: inside the limit."""
-    a = np.ones((300, 300))
-    room = 8 * 300 * 300
-    how = {"scheme": "strassen", "backend": "cpu", "threads": 2}
-    raw = np.zeros(a.nbytes + 1, np.uint8)[1:].view("f8").reshape(a.shape)
-    ledger = Ledger()
+    rng, kept, K = np.random.default_rng(10), 0, 341 if who == "a" else 1041
+    a, b = (whole(rng, x, name=name).astype(DTYPES[name]) for x in ((131, K), (K, 257)))
+    c = np.ones((131, 257), a.dtype)
+    expected, ledger = exact(a) @ exact(b), Ledger()
     monkeypatch.setattr(pool, "_core", ledger)
-    for x, out, copies in ((a, raw, 1), (raw, None, 1), (a, np.empty((300, 300), ">f8"), 1)):
+    room = {"a": a, "out": c}[who].nbytes if lies in ("misaligned", "byte-swapped") else 0
+    left = laid(a, lies) if who == "a" else a
+    for limit, threads, beta in product((None, 1 << 20, 400_000), (1, 2), (0, 1)):
+        how = {"backend": "cpu", "scheme": scheme, "threads": threads, "workspace_limit": limit}
         release_workspace()
         ledger.sizes.clear()
-        limit = 1 << 20
-        falcon.gemm(x, a, out=out, workspace_limit=limit, **how)
-        assert ledger.sizes[0] + copies * room <= limit
-        with pytest.raises(ValueError, match="workspace_limit"):
-            falcon.gemm(x, a, out=out, workspace_limit=room, **how)
+        into = laid(c, "rows" if who == "a" else lies)
+        try:
+            falcon.gemm(left, b, c if beta else None, beta=beta, out=into, **how)
+        except ValueError as error:
+            assert "workspace_limit" in str(error) and room + (limit or 0) < 1 << 21
+            continue
+        np.testing.assert_array_equal(into, expected + beta)
+        assert len(ledger.sizes) <= 1
+        assert limit is None or sum(ledger.sizes) + room <= limit
+        if lies == "rows" and not beta:
+            assert sum(ledger.sizes) == falcon.plan(a, b, **how).workspace
+        kept += limit is not None
+    assert kept
     release_workspace()
 
 

@@ -10,9 +10,8 @@ from falcon._core.fit import DisturbedError, fit_rates, timed_in_turn
 from falcon._core.model import seconds
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
-
-measure = pytest.importorskip("falcon._cpu.measure", reason="needs the compiled extension")
-blocking = pytest.importorskip("falcon._cpu.blocking")
+from falcon._cpu import blocking, measure
+from falcon._cpu.backend import CpuBackend
 
 TRUE = Rates(2e11, 8e9, 3e9, overlap=0.0, tile=(12, 16))
 
@@ -75,8 +74,6 @@ def test_calls_are_timed_in_turn_and_disturbed_ones_refused(monkeypatch):
 
 def test_the_machine_is_measured():
     kernel = measure._core.kernel_info("f32", measure.isa())
-    from falcon._cpu.backend import CpuBackend
-
     for _ in range(5):
         try:
             made = measure.measure(CpuBackend(), of("float32"), 1, 0.5)

@@ -7,11 +7,9 @@ import pytest
 
 import falcon
 from falcon import schemes
+from falcon._cpu import _core, programs
 
-from .support import gemm, pack, require_cpu, same_bits, whole
-
-require_cpu()
-from falcon._cpu import _core, programs  # noqa: E402  (absent where the extension is)
+from .support import gemm, pack, same_bits, whole
 
 
 def test_one_packed_operand_from_many_threads():

@@ -10,11 +10,9 @@ import pytest
 
 import falcon
 from falcon import schemes
+from falcon._cpu import _core, extension
 
-from .support import require_cpu, run_script, same_bits, whole
-
-require_cpu()
-from falcon._cpu import _core, extension  # noqa: E402  (absent where the extension is)
+from .support import run_script, same_bits, whole
 
 HERE = extension.isa()
 NAMES = [*schemes.names(), "strassen@strassen", "strassen@3x4x4:38", "strassen@6x3x4:54"]
@@ -53,12 +51,8 @@ def multiplied_elsewhere(tmp_path, pairs, **environment):
     return json.loads(run_script(CHILD % str(path), **environment))
 
 
-@pytest.fixture(scope="module")
-def pairs():
-    return list(pairs_of(NAMES))
-
-
-def test_every_scheme_in_a_fresh_process(tmp_path, pairs):
+def test_every_scheme_in_a_fresh_process(tmp_path):
+    pairs = list(pairs_of(NAMES))
     for a, packed in pairs[::2]:
         np.testing.assert_array_equal(falcon.gemm(a, packed), a @ packed.source)
     found, about = multiplied_elsewhere(tmp_path, pairs)

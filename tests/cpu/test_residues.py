@@ -3,15 +3,11 @@
 import numpy as np
 import pytest
 
+from falcon._core.dtypes import FLOAT64
 from falcon._core.modular import Residues
+from falcon._cpu import _core
+from falcon._cpu import residues as by_engine
 from falcon._numpy import residues as by_numpy
-
-from .support import require_cpu
-
-require_cpu()
-from falcon._core.dtypes import FLOAT64  # noqa: E402
-from falcon._cpu import _core  # noqa: E402
-from falcon._cpu import residues as by_engine  # noqa: E402
 
 INTEGERS = [np.dtype(x) for x in "bBhHiIqQ"]
 MODULI = [2, 3, 255, 1009, 2**20 - 3, 2**31 - 2, 2**31 - 1]

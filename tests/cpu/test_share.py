@@ -8,12 +8,10 @@ import pytest
 
 import falcon
 from falcon._backends import BACKENDS
+from falcon._core.options import thread_count
+from falcon._cpu import share
 
-from .support import require_cpu, run_script
-
-require_cpu()
-from falcon._core.options import thread_count  # noqa: E402  (absent where the extension is)
-from falcon._cpu import share  # noqa: E402
+from .support import run_script
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux") or thread_count() < 2,
@@ -39,6 +37,11 @@ def same():
 """
 
 
+def shared(text, **environment):
+    """Run a script that begins as above in a fresh process."""
+    run_script(HEAD + text, **environment)
+
+
 @pytest.fixture
 def sharing():
     """Sharing is on inside a test, as it would be; skipped where NumPy's BLAS cannot share."""
@@ -62,13 +65,13 @@ def test_results_are_those_without_sharing(sharing):
     for function in (np.linalg.inv, np.linalg.qr, np.linalg.eigh, np.linalg.cholesky):
         x = square @ square.T if function is np.linalg.cholesky else square
         calls.append(lambda function=function, x=x: function(x)[0])
-    shared = [x() for x in calls]
+    made = [x() for x in calls]
     assert BACKENDS["numpy"].rest == 0
     falcon.set_config(share_threads=False)
     share.look()
     assert not any(x.is_on for x in sharing.values())
     assert BACKENDS["numpy"].rest > 0
-    for x, found in zip(calls, shared, strict=True):
+    for x, found in zip(calls, made, strict=True):
         np.testing.assert_array_equal(x(), found)
 
 
@@ -79,23 +82,19 @@ def test_what_is_said_of_it(sharing):
 
 
 def test_never_at_import_and_only_with_several_threads():
-    run_script(
-        HEAD
-        + """
+    shared("""
 assert not share._libraries
 falcon.gemm(a, b, backend="numpy")
 falcon.gemm(a, b, backend="cpu", threads=1)
 assert not share._libraries
 on()
 same()
-"""
-    )
+""")
 
 
 def test_not_where_it_is_switched_off():
-    run_script(
-        HEAD
-        + """
+    shared(
+        """
 falcon.gemm(a, b, backend="cpu", threads=2)
 assert share._libraries and not any(x.is_on for x in share._libraries.values())
 """,
@@ -105,9 +104,7 @@ assert share._libraries and not any(x.is_on for x in share._libraries.values())
 
 def test_openblass_own_workers_are_started_anew_once_and_sleep_soon():
     """They spin for 0.1 ms instead of 100, and the variable is gone from the environment."""
-    run_script(
-        HEAD
-        + """
+    shared("""
 on()
 end = time.monotonic() + 3600
 while not all(x.is_short for x in share._libraries.values()):
@@ -128,14 +125,12 @@ assert min(found) == 1, found
 import subprocess
 done = subprocess.run(["env"], capture_output=True, text=True, check=True)
 assert "OPENBLAS_THREAD_TIMEOUT" not in done.stdout
-"""
-    )
+""")
 
 
 def test_a_spin_that_the_user_has_chosen_is_kept():
-    run_script(
-        HEAD
-        + """
+    shared(
+        """
 on()
 assert all(x.is_short for x in share._libraries.values())
 same()
@@ -145,9 +140,7 @@ same()
 
 
 def test_workers_are_not_started_anew_while_another_thread_computes():
-    run_script(
-        HEAD
-        + """
+    shared("""
 big, done = rng.standard_normal((3000, 3000)), threading.Event()
 def work():
     np.linalg.inv(big)
@@ -165,14 +158,11 @@ while not done.is_set():
     share.look()
 thread.join()
 same()
-"""
-    )
+""")
 
 
 def test_many_threads_with_both_libraries():
-    run_script(
-        HEAD
-        + """
+    shared("""
 on()
 wanted = falcon.gemm(a, b, backend="cpu", threads=2)
 wrong = []
@@ -191,15 +181,12 @@ threads = [threading.Thread(target=work, args=(x,)) for x in range(8)]
 for x in threads: x.start()
 for x in threads: x.join()
 assert not wrong, wrong
-"""
-    )
+""")
 
 
 def test_more_jobs_than_helpers():
     """NumPy has more threads than this process may use CPUs: the others are made for the call."""
-    run_script(
-        HEAD
-        + """
+    shared("""
 from threadpoolctl import threadpool_limits
 big = np.ones((1000, 1000))
 on()
@@ -214,15 +201,12 @@ same()
 if hasattr(os, "sched_setaffinity"):
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     same()
-"""
-    )
+""")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_forked_children_start_anew():
-    run_script(
-        HEAD
-        + """
+    shared("""
 on()
 same()
 for nested in (False, True):
@@ -237,5 +221,4 @@ for nested in (False, True):
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     same()
-"""
-    )
+""")

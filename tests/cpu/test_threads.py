@@ -13,15 +13,13 @@ import numpy as np
 import pytest
 
 import falcon
+from falcon import release_workspace
+from falcon._cpu import _core
+from falcon._cpu.pool import Pool, kept_bytes, largest_bytes
 
 from ..modes import DIRECTED, flushing, rounding
 from ..support import HANG, python
-from .support import require_cpu, run_script, same_bits
-
-require_cpu()
-from falcon import release_workspace  # noqa: E402
-from falcon._cpu import _core  # noqa: E402  (absent where the extension is)
-from falcon._cpu.pool import Pool, kept_bytes, largest_bytes  # noqa: E402
+from .support import run_script, same_bits
 
 
 def product(seed, shape=(211, 223, 227), dtype="f8", scheme="strassen", threads=2):

@@ -5,13 +5,10 @@ from itertools import product
 import numpy as np
 import pytest
 
+from falcon._cpu.programs import engine_scheme
 from falcon.schemes import get
 
-from .support import gemm, require_cpu
-
-require_cpu()
-
-from falcon._cpu.programs import engine_scheme  # noqa: E402
+from .support import gemm
 
 OTHER = -77
 

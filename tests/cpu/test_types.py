@@ -9,15 +9,14 @@ import pytest
 
 import falcon
 from falcon._core.dtypes import ENGINE, PAIRS, of
+from falcon._cpu import _core, extension
+from falcon._cpu.programs import engine_scheme
+from falcon._cpu.rounding import coefficients, summable, why_classical_only
 from falcon.schemes import get, names
 
+from ..contract.places import laid
 from . import emulated
-from .support import gemm, pack, require_cpu, run_script
-
-require_cpu()
-from falcon._cpu import _core, extension  # noqa: E402  (absent where the extension is)
-from falcon._cpu.programs import engine_scheme  # noqa: E402
-from falcon._cpu.rounding import coefficients, summable, why_classical_only  # noqa: E402
+from .support import gemm, layout, pack, run_script
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 TYPES = [x for x in ENGINE if not x.has_blas]
@@ -52,12 +51,6 @@ every_integer = over(
     [pytest.param(x, None, id=str(x)) for x in INT64_BY_FLOAT64]
     + [x for x in EMULATED if x.values[0] in INT64_BY_FLOAT64]
 )
-LAYOUTS = {
-    "rows": lambda x: x,
-    "columns": lambda x: np.asfortranarray(x),
-    "strided": lambda x: np.repeat(np.repeat(x, 2, 0), 3, 1)[::2, ::3],
-    "reversed": lambda x: np.ascontiguousarray(x[::-1, ::-1])[::-1, ::-1],
-}
 SHAPES = [(1, 1, 1), (3, 5, 2), (37, 41, 67), (64, 1, 129), (1, 70, 33), (130, 97, 611)]
 SHAPES += [(70, 1, 2000), (1, 300, 1500)]
 INTEGRAL = [x for x in names() if get(x).is_integral]
@@ -95,17 +88,17 @@ def wide(row):
 
 @every_kernel
 @pytest.mark.parametrize("is_wide", [False, True], ids=["C", "C of accumulators"])
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", ["rows", "columns", "strided", "reversed"])
 def test_classical_is_exact_and_rounds_once(row, isa, layout, is_wide):
     rng = np.random.default_rng(5)
     c_type = wide(row) if is_wide else row.result.numpy
     pick = extremes if row in PAIRS and is_wide else draw
     for M, N, K in SHAPES:
-        a, b = (LAYOUTS[layout](pick(rng, *x)) for x in ((row.left, (M, K)), (row.right, (K, N))))
+        a, b = (laid(pick(rng, *x), layout) for x in ((row.left, (M, K)), (row.right, (K, N))))
         old = rng.integers(0, 3, (M, N)).astype(c_type)
         exact = 2 * whole_product(a, b) - old.astype(np.int64)
         for packed in (False, True):  # by the kernel of the right type
-            c = LAYOUTS[layout](old.copy())
+            c = laid(old, layout)
             multiply(a, b, c, alpha=2.0, beta=-1.0, threads=2, isa=isa, packed=packed)
             np.testing.assert_array_equal(c, rounded(exact, c_type))
 
@@ -276,3 +269,52 @@ def test_the_instruction_set_is_chosen_per_type():
 def test_falcons_kernels_are_the_plan_at_any_size(row):
     for size in (8, 64, 200):
         assert falcon.plan((size, size), (size, size), row.numpy).backend.name == "cpu"
+
+
+# --- uint8 by int8, and int8 by uint8 --------------------------------------------------------
+
+
+@over([x for x in KERNELS if x.values[0] in PAIRS])
+def test_panels_of_two_types_are_those_of_bs_own(row, isa):
+    own, found = _core.kernel_info(row.right.engine, isa), _core.kernel_info(row.engine, isa)
+    for what in ("isa", "nr", "vlen", "kr", "kc", "panel", "acc"):
+        assert found[what] == own[what]
+
+
+@pytest.mark.parametrize("row", PAIRS, ids=str)
+def test_a_c_of_elements_of_two_types_is_refused(row):
+    a, b = np.ones((4, 4), row.left.numpy), np.ones((4, 4), row.right.numpy)
+    planned = layout(a, b, np.ones((4, 4), np.int32))
+    for c in (a.copy(), b.copy(), np.ones((4, 4))):
+        with pytest.raises(ValueError, match="c does not fit"):
+            _core.gemm(planned, a, b, c)
+    with pytest.raises(ValueError, match="b does not fit"):
+        _core.gemm(planned, a, np.ones((4, 4), np.int16), np.ones((4, 4), np.int32))
+    with pytest.raises(ValueError, match="write their accumulators alone"):
+        _core.plan(4, 4, 4, row.engine)
+
+
+def test_a_packed_scheme_without_room_for_the_other_type_is_refused():
+    """Sums of 142 elements of int8 fit 16 bits, of uint8 they do not."""
+    code = """
+import numpy as np, falcon
+from falcon.schemes import Scheme, get
+s, p = get("strassen"), np.array([[1, 70], [0, 1]])
+inverse = np.array([[1, -70], [0, 1]])
+steep = Scheme(s.U @ p.T, inverse.T @ s.V, s.W, "steep")
+rng = np.random.default_rng(0)
+a, b = rng.integers(0, 256, (40, 40), np.uint8), rng.integers(-128, 128, (40, 40), np.int8)
+packed = falcon.pack(b, dtype="int32", scheme=steep)
+assert packed.panels == np.int8, packed
+exact = b.astype("i4") @ b.astype("i4")
+np.testing.assert_array_equal(falcon.gemm(b, packed), exact)
+try:
+    falcon.gemm(a, packed)
+except TypeError as error:
+    print(error)
+np.testing.assert_array_equal(
+    falcon.gemm(a, b, dtype="int32", scheme=steep), a.astype("i4") @ b.astype("i4"))
+"""
+    said = run_script(code, FALCON_ISA="generic")
+    for words in ("a has dtype uint8", "products of int8 in int32", "steep adds up", "pack a b"):
+        assert words in said

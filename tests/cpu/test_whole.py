@@ -7,16 +7,14 @@ import pytest
 
 import falcon
 from falcon._core.dtypes import BY_FLOAT, INT64, UINT64
+from falcon._cpu import _core
+from falcon._cpu.programs import engine_scheme
+from falcon._cpu.rounding import _largest, largest_sums
 from falcon.codegen import combine_a, combine_b
 from falcon.codegen.program import Instruction, Op, Program
 from falcon.schemes import get, names
 
-from .support import gemm, require_cpu
-
-require_cpu()
-from falcon._cpu import _core  # noqa: E402  (absent where the extension is)
-from falcon._cpu.programs import engine_scheme  # noqa: E402
-from falcon._cpu.rounding import _largest, largest_sums  # noqa: E402
+from .support import gemm
 
 KIND = BY_FLOAT[INT64].engine
 INTEGRAL = [x for x in names() if get(x).is_integral]

@@ -91,6 +91,11 @@ def choose(problem=BIG, asked=None, backends=None, machine=None):
     return OnMachine(problem, asked or request(), [Way(x) for x in backends], backends).plan()
 
 
+@pytest.fixture
+def cpu(engine):
+    return CpuBackend()
+
+
 # --- the fastest ----------------------------------------------------------------------------
 
 
@@ -316,11 +321,8 @@ def test_nothing_is_measured_where_nothing_is_to_be_decided(problem, asked, refu
         (Problem(17, 1023, 8192, FLOAT), True, "numpy"),
     ],
 )
-def test_few_rows_read_b_in_place(monkeypatch, problem, in_place, chosen):
+def test_few_rows_read_b_in_place(cpu, monkeypatch, problem, in_place, chosen):
     """Copying B, as a BLAS does, would cost more than the product."""
-    cpu = CpuBackend()
-    if cpu.why_unavailable() is not None:
-        pytest.skip(f"backend cpu: {cpu.why_unavailable()}")
     from falcon._cpu import blocking
 
     sizes = problem.M, problem.N, problem.K
@@ -351,11 +353,8 @@ def test_few_rows_read_b_in_place(monkeypatch, problem, in_place, chosen):
         ((4, 4096, 4096), True),  # few rows
     ],
 )
-def test_small_products_and_short_k_are_a_librarys(monkeypatch, sizes, own):
+def test_small_products_and_short_k_are_a_librarys(cpu, monkeypatch, sizes, own):
     """Without rates: falcon's kernels run wherever they are not slower."""
-    cpu = CpuBackend()
-    if cpu.why_unavailable() is not None:
-        pytest.skip(f"backend cpu: {cpu.why_unavailable()}")
     problem, own = Problem(*sizes, FLOAT), own and cpu.kernels() != "generic"
     assert cpu.beats_blas(problem) == own and not NumpyBackend().beats_blas(problem)
     found = ways(problem, request(), available_backends())
@@ -426,11 +425,8 @@ def test_the_same_input_gives_the_same_plan():
 
 
 @pytest.mark.parametrize("limit", [None, 2**28, 2**24])
-def test_pruning_loses_nothing(monkeypatch, limit):
+def test_pruning_loses_nothing(cpu, monkeypatch, limit):
     """The choice is as fast as if every scheme had been worked out."""
-    backend = CpuBackend()
-    if backend.why_unavailable() is not None:
-        pytest.skip("needs the compiled extension")
     rates = Rates(8.6e10, 9e9, 2.2e9, overlap=0.0, tile=(6, 8))
     random = np.random.default_rng(7)
     problems = [
@@ -438,22 +434,21 @@ def test_pruning_loses_nothing(monkeypatch, limit):
         for _ in range(12)
     ]
     asked = request(limit=limit)
-    pruned = [choose(x, asked, [backend], Machine(rates)) for x in problems]
+    pruned = [choose(x, asked, [cpu], Machine(rates)) for x in problems]
     monkeypatch.setattr(
         sys.modules["falcon.decision.ways"],
         "bounds",
         lambda *x, **_: [(0.0, at) for at in range(len(x[1]))],
     )
     for problem, plan in zip(problems, pruned, strict=True):
-        full = choose(problem, asked, [backend], Machine(rates))
+        full = choose(problem, asked, [cpu], Machine(rates))
         assert plan.method == full.method
 
 
-def test_a_short_batch_of_small_products_is_a_librarys():
+def test_a_short_batch_of_small_products_is_a_librarys(cpu):
     """One runs without a plan; each of a batch would cost a call."""
-    cpu = CpuBackend()
     one = Problem(16, 16, 16, FLOAT, a_strided=True, b_strided=True)  # the engine reads a and b
-    if cpu.why_unavailable() is not None or not cpu.beats_blas(one):
+    if not cpu.beats_blas(one):
         pytest.skip("no kernels that beat a BLAS")
     for threads in (1, 2):
         problem = dataclasses.replace(one, threads=threads)

@@ -7,6 +7,15 @@ import numpy as np
 from falcon.discover.walk import masks
 
 
+def reached(worker, dims, rank, steps):
+    """The least rank of a worker after so many steps, or at that rank; all finds are schemes."""
+    for _ in range(steps):
+        assert all(residual(find.terms, dims) == 0 for find in worker.step())
+        if worker.best <= rank:
+            break
+    return worker.best
+
+
 def residual(terms, dims, mod2=False):
     """Brent equations that fail, by NumPy's einsum on the whole tensor."""
     m, k, n = dims

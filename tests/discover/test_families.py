@@ -16,7 +16,7 @@ from falcon.discover.walk import families, lifting, masks, moves
 from falcon.discover.walk._core import Walker
 from falcon.discover.worker import Worker
 
-from .support import residual
+from .support import reached, residual
 
 
 def walked(dims, rank, seed):
@@ -138,12 +138,7 @@ def short(monkeypatch):
 @pytest.mark.parametrize(("dims", "rank"), [((2, 2, 3), 11), ((3, 3, 3), 23)])
 def test_from_scratch(dims, rank, short):
     worker = Worker(dims, [], 1, 0, "families", near=starts_near(dims))
-    for _ in range(300):
-        for find in worker.step():
-            assert residual(find.terms, dims) == 0
-        if worker.best <= rank:
-            break
-    assert worker.best == rank
+    assert reached(worker, dims, rank, 300) == rank
     assert "in " in worker.describe() and "families" in worker.describe()
 
 

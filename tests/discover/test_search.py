@@ -25,7 +25,7 @@ from falcon.discover.walk import masks, moves
 from falcon.discover.worker import Find, Worker
 
 from ..support import HANG
-from .support import residual
+from .support import reached, residual
 
 
 @pytest.fixture(autouse=True)
@@ -43,23 +43,12 @@ def scratch(dims):
     ("dims", "rank"), [((2, 2, 2), 7), ((2, 2, 3), 11), ((2, 3, 3), 15), ((3, 3, 3), 23)]
 )
 def test_from_scratch(dims, rank):
-    worker = Worker(dims, scratch(dims), 1, 0)
-    for _ in range(400):
-        for find in worker.step():
-            assert residual(find.terms, dims) == 0
-        if worker.best <= rank:
-            break
-    assert worker.best == rank
+    assert reached(Worker(dims, scratch(dims), 1, 0), dims, rank, 400) == rank
 
 
 def test_symmetric_walks_alone():
     worker = Worker((4, 4, 4), scratch((4, 4, 4)), 1, 0, "symmetric", 49)
-    for _ in range(4000):
-        for find in worker.step():
-            assert residual(find.terms, (4, 4, 4)) == 0
-        if worker.best <= 55:
-            break
-    assert worker.best <= 55
+    assert reached(worker, (4, 4, 4), 55, 4000) <= 55
     with pytest.raises(ValueError, match="three equal dimensions"):
         Worker((2, 3, 3), scratch((2, 3, 3)), 1, 0, "symmetric")
 

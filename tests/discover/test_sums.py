@@ -1,4 +1,4 @@
-"""Fewer additions: what the search returns is a program for the matrix, and costs what it says."""
+"""Fewer additions: programs for a matrix cost what the search says; walks make schemes cheaper."""
 
 import random
 
@@ -8,12 +8,12 @@ import pytest
 pytest.importorskip("falcon.discover.walk._core", reason="the search core is not compiled")
 
 from falcon import schemes
-from falcon.discover.walk import masks, moves, sums
+from falcon.discover.walk import additions, masks, moves, sums
 from falcon.discover.walk._core import share
-from falcon.schemes import additions
 from falcon.schemes.additions import naive_additions, replay
 
 from ..schemes.test_additions import matrix_of
+from .support import residual
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -41,7 +41,7 @@ def test_winograd_twice():
 def test_no_worse_than_greedy(name):
     scheme = schemes.get(name)
     rows = [getattr(scheme, factor).reshape(scheme.rank, -1) for factor in "UVW"]
-    greedy = sum(additions.share(x).additions for x in rows)
+    greedy = sum(schemes.additions.share(x).additions for x in rows)
     greedy += scheme.rank - scheme.m * scheme.n
     found, _ = sums.reduce(masks.terms_of(scheme), scheme.format, 500, random.Random(1))
     assert found <= greedy + 1
@@ -81,3 +81,39 @@ def test_a_program_with_renamed_columns():
     assert any(places[x] > places[y] for x, y, _ in pairs if max(x, y) < 12)
     again = share(matrix[:, order], rounds=0, seed=0, pairs=sums.renamed(pairs, places))
     assert again[0] == cost
+
+
+# --- walks on additions ----------------------------------------------------------------------
+
+
+def cheapest(name, walks, moves, seed):
+    """Fewest additions after some walks, each from the best so far."""
+    scheme, rng = schemes.get(name), random.Random(seed)
+    terms = masks.terms_of(scheme)
+    least = sums.reduce(terms, scheme.format, 500, rng)[0]
+    first = least
+    for _ in range(walks):
+        found = additions.walk(terms, scheme.format, moves, rng)
+        assert residual(found, scheme.format) == 0
+        assert len(found) == scheme.rank
+        cost = sums.reduce(found, scheme.format, 500, rng)[0]
+        if cost <= least:
+            terms, least = found, cost
+    return first, least
+
+
+def test_strassen_becomes_winograd():
+    """18 additions to 15, with more non-zeros than before."""
+    assert cheapest("strassen", 10, 300, 1) == (18, 15)
+
+
+def test_the_sparsest_scheme_is_not_the_cheapest():
+    first, least = cheapest("3x3x3:23", 8, 500, 2)
+    assert first >= 66
+    assert least <= first - 4
+
+
+def test_repeatable():
+    terms = masks.terms_of(schemes.get("2x3x3:15"))
+    found = [additions.walk(terms, (2, 3, 3), 200, random.Random(5)) for _ in range(2)]
+    assert np.array_equal(*found)

@@ -31,10 +31,8 @@ class OnCpu:
 
 
 GEMM = [  # positional, keywords, error, pattern
-    ((A, A), {}, ValueError, r"a has shape \(3, 4\) and b \(3, 4\): a's columns \(4\) .* \(3\)"),
     ((A, B[None]), {}, ValueError, r"b has shape \(1, 4, 5\); expected a matrix"),
     ((A, B, C[0]), {}, ValueError, r"c has shape \(5,\); expected a matrix"),
-    ((A, B), {"beta": np.nan}, ValueError, "beta is nan but c is missing"),
     ((A > 0, B), {}, TypeError, "a has dtype bool; expected integers, .* [(]falcon.matmul counts"),
     ((A > 0, B), {"dtype": "f4"}, TypeError, "a has dtype bool; expected integers, floats"),
     ((A, B.astype(TEXT)), {}, TypeError, "b has dtype .*; expected integers"),
@@ -42,10 +40,8 @@ GEMM = [  # positional, keywords, error, pattern
     (([[1, 2], [3]], B), {}, ValueError, "a cannot be converted to an array"),
     ((A, OnGpu()), {}, TypeError, "b is a OnGpu in GPU memory"),
     ((A, B, C), {"beta": np.complex64(1)}, TypeError, r"beta is .*1\+0j.*matrices are real"),
-    ((I, J), {"alpha": np.float32(1.5)}, TypeError, r"alpha is .*1.5.*; integer matrices"),
     ((A, B), {"alpha": 10**400}, ValueError, "alpha is too large for float64"),
     ((A, B), {"out": np.ma.array(C)}, TypeError, "out is a MaskedArray; expected a NumPy array"),
-    ((A, B), {"out": I}, TypeError, "out has dtype int64, to which .* float64 does not"),
     ((A + 0j, B), {"out": C}, TypeError, "out has dtype float64, .* complex128 does not cast"),
     ((I, J), {"out": C.astype("u8")}, TypeError, "out has dtype uint64"),
 ]
@@ -54,11 +50,8 @@ OPTIONS = [
     ({"backend": "gpu"}, ValueError, "backend 'gpu' is not available: "),
     ({"backend": 3}, TypeError, "backend is 3; expected a str"),
     ({"scheme": "strasen"}, ValueError, "there is no scheme 'strasen'; did you mean 'strassen'?"),
-    ({"scheme": 7}, TypeError, "scheme is of type int; expected a name or a Scheme"),
     ({"max_growth": 0.5}, ValueError, "max_growth is 0.5; expected a number >= 1.0"),
-    ({"max_growth": np.nan}, ValueError, "max_growth is nan"),
     ({"max_growth": "8"}, TypeError, "max_growth is '8'; expected a number"),
-    ({"threads": 0}, ValueError, "threads is 0; expected an integer >= 1"),
     ({"threads": 1.5}, TypeError, "threads is 1.5; expected an integer or None"),
     ({"threads": True}, TypeError, "threads is True; expected an integer or None"),
     ({"workspace_limit": -1}, ValueError, "workspace_limit is -1; expected an integer >= 0"),
@@ -68,21 +61,16 @@ OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize("given, options, error, pattern", GEMM, ids=range(len(GEMM)))
-def test_gemm(given, options, error, pattern):
-    with pytest.raises(error, match=pattern):
-        falcon.gemm(*given, **options)
-
-
 @pytest.mark.parametrize("options, error, pattern", OPTIONS, ids=range(len(OPTIONS)))
 def test_options(options, error, pattern):
-    """Refused by all functions alike, and for empty operands too."""
-    empty = np.ones((0, 4))
+    """Refused by all functions alike, for empty operands too, before anything is written."""
     calls = (falcon.gemm, falcon.matmul, falcon.plan)
     for call in calls[: 2 if "check" in options else 3]:
-        for a in (A, empty):
+        for a in (A, A[:0]):
+            out = np.full((len(a), 5), 7.0)
             with pytest.raises(error, match=pattern):
-                call(a, B, **options)
+                call(a, B, **options, **({} if call is falcon.plan else {"out": out}))
+            assert (out == 7).all()
 
 
 def test_foreign_arrays_on_the_cpu_are_converted():
@@ -110,12 +98,6 @@ PLAN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("given, options, error, pattern", PLAN, ids=range(len(PLAN)))
-def test_plan(given, options, error, pattern):
-    with pytest.raises(error, match=pattern):
-        falcon.plan(*given, **options)
-
-
 MATMUL = [
     ((A, A), {}, ValueError, r"a has shape \(3, 4\) and b \(3, 4\): the inner dimensions 4 and 3"),
     ((A[0], A[0][:2]), {}, ValueError, r"a has shape \(4,\) and b \(2,\): the inner dimensions 4"),
@@ -127,10 +109,14 @@ MATMUL = [
 ]
 
 
-@pytest.mark.parametrize("given, options, error, pattern", MATMUL, ids=range(len(MATMUL)))
-def test_matmul(given, options, error, pattern):
+REFUSED = [(falcon.gemm, *x) for x in GEMM]
+REFUSED += [(falcon.plan, *x) for x in PLAN] + [(falcon.matmul, *x) for x in MATMUL]
+
+
+@pytest.mark.parametrize("call, given, options, error, pattern", REFUSED)
+def test_refused(call, given, options, error, pattern):
     with pytest.raises(error, match=pattern):
-        falcon.matmul(*given, **options)
+        call(*given, **options)
 
 
 def test_a_packed_operand_is_b_alone():

@@ -9,7 +9,7 @@ import pytest
 import falcon
 from falcon._front import execute
 
-from ..contract.places import LAYOUTS
+from ..contract.places import LAYOUTS, laid
 
 M, K, N = 20, 30, 25
 
@@ -35,7 +35,7 @@ def planned(monkeypatch):
 @pytest.mark.parametrize(("left", "right"), [*product(LAYOUTS, LAYOUTS)])
 def test_over_layouts(planned, left, right):
     a, b = operands("f4", "f4")
-    a, b = (y.view(y.base(x), x.shape) for x, y in ((a, LAYOUTS[left]), (b, LAYOUTS[right])))
+    a, b = laid(a, left), laid(b, right)
     for scheme in ("auto", "strassen"):
         falcon.gemm(a, b, scheme=scheme, alpha=2.0)  # not recalled
         falcon.matmul(a[None], b, scheme="strassen")

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon.__main__ import main
 from falcon._core.dtypes import of
 from falcon._gpu import rates
 from falcon.bench import gpu, records
@@ -20,6 +19,7 @@ from falcon.bench.run import INCOMPLETE
 from falcon.bench.workloads import Case, Shape
 from falcon.codegen.cuda_plan import products
 
+from ..cli.support import run as command
 from .support import on_device, whole
 
 
@@ -35,9 +35,7 @@ def gpu_stages(monkeypatch):
 
 
 def run(capsys, *arguments):
-    status = main([str(x) for x in ("bench", "--device", "cuda", *arguments)])
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
+    return command(capsys, "bench", "--device", "cuda", *arguments)
 
 
 def test_a_run_stops_and_goes_on(capsys, tmp_path, monkeypatch):

@@ -1,11 +1,14 @@
-"""Layers of torch in GPU memory: torch's own tensors, all of which say that they are there."""
+"""Tensors and layers of torch in GPU memory: torch's own, all of which say that they are there."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import falcon
+from falcon._front import calls
+from falcon._gpu import device, workspaces
 from falcon._gpu.arrays import _Torch
 
 from .fake_cupy import State
@@ -24,6 +27,7 @@ class Gpu:
 
     def __init__(self):
         self.is_used, self.waits, self.products, self.linears = True, [], [], 0
+        self.streams, self.allocated = [], []
         self.capturing = False
 
     @property
@@ -32,11 +36,18 @@ class Gpu:
 
 
 @pytest.fixture
-def gpu(cupy, monkeypatch):
+def gpu(cupy, state, monkeypatch):
     made, empty, gemm, linear = Gpu(), torch.empty, falcon.gemm, functional.linear
 
-    def on_cpu(*shape, device=None, **options):
-        return empty(*shape, **options)
+    def on_cpu(*shape, device=None, dtype=None, **options):
+        if dtype is not torch.uint8:
+            return empty(*shape, dtype=dtype, **options)
+        ((nbytes,),) = shape
+        made.allocated.append(nbytes)
+        if state.room is not None and nbytes > state.room:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        room = empty(nbytes + 256, dtype=dtype).fill_(255)
+        return room[-room.data_ptr() % 256 :][:nbytes]
 
     def product(a, b, *others, **options):
         made.products.append(b)
@@ -55,7 +66,9 @@ def gpu(cupy, monkeypatch):
     for name, x in faked.items():
         monkeypatch.setattr(torch.Tensor, name, x)
     stream = SimpleNamespace(cuda_stream=42)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda *_: stream)
+    monkeypatch.setattr(
+        torch.cuda, "current_stream", lambda index=0: made.streams.append(index) or stream
+    )
     monkeypatch.setattr(torch.cuda, "synchronize", made.waits.append)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: made.capturing)
     monkeypatch.setattr(_Torch, "__init__", lambda x: setattr(x, "_module", torch))
@@ -103,13 +116,9 @@ def test_products_are_those_of_packed_weights(gpu, dtype, bias):
 
 
 def test_gradients(gpu):
-    made, x = layer(), whole(9, 48).requires_grad_()
+    made = layer()
     convert_(made, config())
-    grad = whole(9, 32)
-    made(x).backward(grad)
-    assert torch.equal(x.grad, grad @ made.weight)
-    assert torch.equal(made.weight.grad, grad.t() @ x)
-    assert torch.equal(made.bias.grad, grad.sum(0))
+    support.check_gradients(made, torch.float32)
 
 
 def test_panels_follow_the_weight(gpu):
@@ -232,3 +241,73 @@ def test_timings_wait_for_the_device(gpu):
     (gain,) = convert._gains(made[0], 9, lambda x: nn.functional.linear(x, made[0].weight))
     assert gain > 0
     assert set(gpu.waits) == {gpu.device}
+
+
+# --- products of tensors --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_tensors(gpu, state, dtype):
+    a, b = whole(40, 50, dtype=dtype), whole(50, 60, dtype=dtype)
+    c = falcon.gemm(a, b, scheme="strassen")
+    assert (type(c), c.dtype) == (torch.Tensor, dtype)
+    assert (gpu.streams, state.stream, state.current) == ([0, 0], 42, 7)
+    assert torch.equal(c.double(), a.double() @ b.double())
+    assert torch.equal(falcon.gemm(a, falcon.pack(b, scheme="strassen")), c)
+    batch = falcon.matmul(a.reshape(2, 20, 50), b, scheme="strassen")
+    assert torch.equal(batch.reshape(40, 60), c)
+    assert torch.equal(falcon.einsum("ij,jk->ki", a, b), c.T)
+
+
+def test_the_workspace_of_tensors_is_torchs(gpu, state, monkeypatch):
+    """CuPy's pool does not see torch's and would run out first; torch's graphs keep their own."""
+    a, b = whole(50, 50, dtype=torch.bfloat16), whole(50, 100, dtype=torch.bfloat16)[:, ::2]
+    falcon.pack(b, scheme="strassen")  # all kernels are compiled
+    falcon.gemm(a, b, out=a, scheme="strassen")
+    gpu.allocated.clear()
+    monkeypatch.setattr(device, "allocate", lambda nbytes: 1 / 0)
+    out = torch.empty(50, 50, dtype=a.dtype)
+    state.capturing = True
+    for _ in range(2):
+        falcon.gemm(a, b, out=out, scheme="strassen")
+    state.capturing = False
+    workspace = falcon.plan(a, b, scheme="strassen").workspace
+    assert gpu.allocated == [workspace, workspaces._CUBLAS_BYTES] * 2
+    assert workspaces._kept == []
+    assert falcon.pack(b, scheme="strassen").nbytes == gpu.allocated[-1]
+
+
+def test_short_memory_of_torch_makes_auto_classical(gpu, state):
+    """A scheme by name raises."""
+    a, b = whole(64, 64), whole(64, 64)
+    plan = replace(falcon.plan(a, b, scheme="strassen"), guarded=True, optional=True)
+    state.room = 16384  # the product, and no workspace, which is not asked for again at once
+    assert all(torch.equal(plan(a, b), a @ b) for _ in range(2))
+    assert (gpu.allocated, state.launches) == ([plan.workspace], [])
+    with pytest.raises(MemoryError, match="CUDA out of memory"):
+        falcon.gemm(a, b, scheme="strassen")
+    falcon.release_workspace()
+    state.room = None
+    plan(a, b)
+    assert state.launches
+
+
+def test_tensors_that_are_refused(gpu, cupy):
+    x = whole(48, 48).requires_grad_()
+    with pytest.raises(TypeError, match=r"no backward pass; pass tensor.detach\(\)"):
+        falcon.gemm(x, x)
+    with torch.no_grad():
+        assert torch.equal(falcon.gemm(x, x), x @ x)
+        with pytest.raises(TypeError, match=r"pass tensor.resolve_neg\(\)"):
+            falcon.gemm(x, torch._neg_view(x))
+        with pytest.raises(TypeError, match="b is of cupy and a of torch"):
+            falcon.gemm(x, cupy.asarray(np.ones((48, 48), np.float32)))
+
+
+def test_tensors_of_the_host_are_not_looked_up_among_those_of_a_gpu(gpu):
+    """They have the same type: their repeated calls are recalled as NumPy's views."""
+    x = whole(48, 48)
+    falcon.gemm(x, x)
+    assert calls._device_key(x, x, None, (), None)[0] is not None
+    gpu.is_used = False
+    assert calls._device_key(x, x, None, (), None)[0] is None

@@ -137,20 +137,6 @@ def test_every_line_of_a_chunk_takes_its_own_power(cupy, dtype, packed):
     np.testing.assert_array_equal(cupy.asnumpy(found).astype(float), a @ b)
 
 
-@pytest.mark.parametrize("limit", [None, 165000])
-def test_scaled_chunks(cupy, limit):
-    """Every chunk takes the powers of its own lines."""
-    a, b = operands("float32", "both")
-    left, right = (on_device(cupy, x, "float32") for x in (a, b))
-    asked = falcon.plan(left, right, scheme="strassen@strassen", workspace_limit=limit)
-    assert (asked.method.layout.chunk[:2] < asked.method.layout.block[:2]) == (limit is not None)
-    plan = replace(asked, guarded=True)
-    exact = a.astype(float) @ b
-    error, norms = np.abs(cupy.asnumpy(plan(left, right)) - exact), norms_of(a, b)
-    assert (error <= 1e-6 * norms).all()
-    assert (np.abs(cupy.asnumpy(asked(left, right)) - exact) > 1e-5 * norms).any()
-
-
 def test_a_problem_that_is_repaired_is_classical_while_its_data_are_so(cupy, state):
     """Eight calls, then nearly twice as many, and again the scheme when the data are good."""
     a, b = operands("float32", "not finite")

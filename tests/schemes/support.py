@@ -1,8 +1,21 @@
-"""Archives of scheme files as other programs write them, or would not."""
+"""A scheme of fractions; archives of scheme files as other programs write them, or would not."""
 
 import zipfile
+from fractions import Fraction
 
 import numpy as np
+
+from falcon import Scheme
+from falcon.schemes import get
+
+_KNOWN = get("hopcroft-kerr")
+FRACTIONAL = Scheme(
+    _KNOWN.U * Fraction(1, 2),
+    _KNOWN.V * Fraction(-2, 3),
+    _KNOWN.W * -3,
+    "fractional",
+    source="a test",
+)
 
 
 def archive(path, members, shape=(3,), descr="|O"):

@@ -20,12 +20,9 @@ from falcon.schemes import (
 )
 from reference.brent import brent_residual
 
+from .support import FRACTIONAL
+
 NAMES = ["strassen", "winograd", "hopcroft-kerr", "2x3x4:20", "1x1x1:1"]
-
-
-def fractional():
-    s = schemes.get("hopcroft-kerr")
-    return Scheme(s.U * Fraction(1, 2), s.V * Fraction(-2, 3), s.W * -3, "fractional")
 
 
 def proved(s):
@@ -56,9 +53,8 @@ def test_rotations_and_transposes(name):
     assert transposed(cyclic(s)) == cyclic(cyclic(transposed(s)))
 
 
-@pytest.mark.parametrize("make", [lambda: schemes.get("2x3x4:20"), fractional])
-def test_permuted(make):
-    s = make()
+@pytest.mark.parametrize("s", [schemes.get("2x3x4:20"), FRACTIONAL])
+def test_permuted(s):
     images = symmetries(s)
     assert images[0] is s and {x.format for x in images} == set(permutations(s.format))
     for form in set(permutations(s.format)):
@@ -96,7 +92,7 @@ def test_compose(outer, inner):
 
 
 def test_compose_fractions():
-    both = proved(fractional() @ classical(1, 2, 1))
+    both = proved(FRACTIONAL @ classical(1, 2, 1))
     assert not both.is_integral
     inverse = Scheme([[[Fraction(2, 3)]]], [[[Fraction(3, 2)]]], [[[1]]])
     # Fractions that cancel leave an integral scheme.
@@ -112,9 +108,8 @@ def test_composition_beyond_what_can_be_verified():
 
 
 @pytest.mark.parametrize("axis", "mkn")
-@pytest.mark.parametrize("make", [lambda: schemes.get("strassen"), fractional])
-def test_direct_sum(axis, make):
-    first = make()
+@pytest.mark.parametrize("first", [schemes.get("strassen"), FRACTIONAL])
+def test_direct_sum(axis, first):
     sizes = dict(zip("mkn", first.format, strict=True))
     sizes[axis] = 1
     second = classical(*sizes.values())

@@ -6,7 +6,6 @@ import json
 import pickle
 import random
 import zipfile
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -14,17 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from falcon import schemes
-from falcon.schemes import Scheme, SchemeError, dump, load, load_all, loaders
+from falcon.schemes import SchemeError, dump, load, load_all, loaders
 
-from .support import archive
+from .support import FRACTIONAL, archive
 
-FRACTIONAL = Scheme(
-    schemes.get("hopcroft-kerr").U * Fraction(1, 2),
-    schemes.get("hopcroft-kerr").V * Fraction(-2, 3),
-    schemes.get("hopcroft-kerr").W * -3,
-    "fractional",
-    source="a test",
-)
 NAMES = ["strassen", "hopcroft-kerr", "2x3x4:20", "3x4x5:48"]
 WITH_SUMS = [schemes.get("4x4x4:49-adds"), *schemes.symmetries(schemes.get("3x4x4:38"))]
 
@@ -239,12 +231,9 @@ DAMAGE = {
     "a size is huge": (lambda r: r.update(m=10**9), "expected three positive integers"),
     "other sizes": (lambda r: r.update(m=2, k=3), r"V has shape \(15, 6\); expected \(15, 9\)"),
     "wrong rank": (lambda r: r.update(rank=14), r"U has shape \(15, 6\); expected \(14, 6\)"),
-    "a row is missing": (lambda r: r["V"].pop(), r"V has shape \(14, 6\); expected \(15, 6\)"),
     "a row is short": (lambda r: r["V"][3].pop(), "V is not a rectangular array"),
     "a row is a number": (lambda r: r["V"].__setitem__(3, 1), "V is not a rectangular array"),
-    "a factor is a number": (lambda r: r.update(U=5), r"U has shape \(\); expected three axes"),
     "a factor is text": (lambda r: r.update(U="abc"), "U has the coefficient 'abc'"),
-    "a factor is empty": (lambda r: r.update(U=[]), r"U has shape \(0,\); expected three axes"),
     "nested too deeply": (
         lambda r: r.update(U=[[[[x]] for x in y] for y in r["U"]]),
         r"U has shape \(15, 6, 1, 1\)",
@@ -357,16 +346,10 @@ def test_archives_with_random_bytes(plain, tmp_path):
     assert refused > len(data) // 2
 
 
-def npz(path, **entries):
-    np.savez(path, **entries)
-    return path
-
-
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
         ("2,2", np.zeros((3, 4, 7), int), "expected a key such as"),
-        ("a,b,c", np.zeros((3, 4, 7), int), "expected a key such as"),
         ("²,2,2", np.zeros((3, 4, 7), int), "expected a key such as"),
         ("2,2,-2", np.zeros((3, 4, 7), int), "expected a key such as"),
         ("9999,2,2", np.zeros((3, 4, 7), int), "expected a key such as"),
@@ -382,8 +365,9 @@ def npz(path, **entries):
     ],
 )
 def test_archives_of_other_things(key, value, message, tmp_path):
+    np.savez(tmp_path / "x.npz", **{key: value})
     with pytest.raises(SchemeError, match=message):
-        load(npz(tmp_path / "x.npz", **{key: value}))
+        load(tmp_path / "x.npz")
 
 
 def test_archives_without_arrays(tmp_path):

@@ -83,18 +83,6 @@ def test_odd_pickles(payload, tmp_path):
         load(pickled_archive(tmp_path / "odd.npz", payload))
 
 
-@pytest.mark.parametrize(
-    ("payload", "message"),
-    [
-        (b"\x80\x02K\x01r\xff\xff\xff\x7f.", "stores its object number 2147483647 too early"),
-        (b"(" + b"K\x01" * 2**20 + b"t.", "have more than 1048576 instructions"),
-    ],
-)
-def test_pickles_that_would_take_much_memory(payload, message, tmp_path):
-    with pytest.raises(SchemeError, match=message):
-        load(pickled_archive(tmp_path / "large.npz", payload))
-
-
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=60), st.integers(0, 400), st.integers(0, 20))
 def test_fuzz_pickles(tmp_path, noise, position, removed):

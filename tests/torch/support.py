@@ -28,5 +28,14 @@ def exact(x, made):
     return torch.nn.functional.linear(x.double(), made.weight.double(), bias)
 
 
+def check_gradients(made, dtype=torch.float64):
+    """Those of a layer and its input, which are exact, too."""
+    x, grad = integers(9, 48, dtype=dtype).requires_grad_(), integers(9, 32, dtype=dtype)
+    made(x).backward(grad)
+    assert torch.equal(x.grad, grad @ made.weight)
+    assert torch.equal(made.weight.grad, grad.t() @ x)
+    assert torch.equal(made.bias.grad, grad.sum(0))
+
+
 def config(**options):
     return falcon.torch.LinearConfig(**{"measure": False, "min_m": 4, "rows": 40, **options})

@@ -14,7 +14,7 @@ import falcon
 from falcon._core.options import FIELDS, LINEAR
 
 from ..support import python
-from .support import DTYPES, config, exact, integers, layer
+from .support import DTYPES, check_gradients, config, exact, integers, layer
 
 torch = pytest.importorskip("torch")
 convert = pytest.importorskip("falcon.torch.convert")
@@ -240,13 +240,9 @@ def test_panels_go_with_the_layer():
 
 
 def test_gradients_do_not_use_panels(products):
-    made, x = layer(), integers(9, 48).requires_grad_()
+    made = layer()
     convert_(made, config())
-    grad = integers(9, 32)
-    made(x).backward(grad)
-    assert torch.equal(x.grad, grad @ made.weight)
-    assert torch.equal(made.weight.grad, grad.t() @ x)
-    assert torch.equal(made.bias.grad, grad.sum(0))
+    check_gradients(made)
     assert len(products) == 3
     assert not any(isinstance(b, falcon.PackedOperand) for b in products)
 
@@ -409,36 +405,6 @@ def test_batch_invariance(dtype):
 # --- what is converted, and the report ------------------------------------------------------
 
 
-class Own(nn.Linear):
-    pass
-
-
-def test_what_is_converted():
-    model = nn.ModuleDict(
-        {
-            "taken": layer(),
-            "filtered": layer(),
-            "own": Own(48, 32),
-            "meta": nn.Linear(48, 32, device="meta"),
-            "complex": nn.Linear(48, 32, dtype=torch.complex64),
-        }
-    )
-    computed = torch.nn.utils.parametrizations.weight_norm(layer())
-    model["computed"] = computed
-    report = convert_(model, config(), filter_fn=lambda _, name: name != "filtered")
-    reasons = {row["name"]: row["reason"] for row in report.rows}
-    assert reasons == {
-        "taken": "",
-        "own": "a Own, not an nn.Linear itself",
-        "meta": "on meta",
-        "complex": "falcon multiplies no complex64",
-        "computed": "a ParametrizedLinear, not an nn.Linear itself",
-    }
-    assert [x for x in model if isinstance(model[x], falcon.torch.FalconLinear)] == ["taken"]
-    assert "1 of 5 layers on falcon" in str(report)
-    assert report.extra_bytes == model["taken"]._panels.nbytes > 0
-
-
 def test_memory_limit():
     model = nn.Sequential(*[layer(48, 48) for _ in range(4)])
     one = convert_(model, config()).rows[0]["extra_bytes"]
@@ -508,19 +474,15 @@ def test_arguments_are_checked():
         convert_(layer(), {"rows": 64})
     with pytest.raises(TypeError, match="model is a int"):
         convert_(3)
-    for options, message in (
-        ({"rows": None}, "rows is None; expected an integer"),
-        ({"rows": 1.5}, r"rows is 1\.5"),
-        ({"measure": "no"}, "measure is 'no'; expected True or False"),
+    for error, message, options in (
+        (TypeError, "rows is None; expected an integer", {"rows": None}),
+        (TypeError, r"rows is 1\.5", {"rows": 1.5}),
+        (TypeError, "measure is 'no'; expected True or False", {"measure": "no"}),
+        (ValueError, "min_m is 0", {"min_m": 0}),
+        (ValueError, "memory_limit is 'much'", {"memory_limit": "much"}),
+        (ValueError, r"max_growth is 0\.5", {"max_growth": 0.5}),
+        (ValueError, "needs 'classical'", {"batch_invariant": True, "scheme": "strassen"}),
+        (ValueError, "there is no scheme 'strasen'", {"scheme": "strasen"}),
     ):
-        with pytest.raises(TypeError, match=message):
-            config(**options)
-    for options, message in (
-        ({"min_m": 0}, "min_m is 0"),
-        ({"memory_limit": "much"}, "memory_limit is 'much'"),
-        ({"max_growth": 0.5}, r"max_growth is 0\.5"),
-        ({"batch_invariant": True, "scheme": "strassen"}, "needs 'classical'"),
-        ({"scheme": "strasen"}, "there is no scheme 'strasen'"),
-    ):
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(error, match=message):
             config(**options)

@@ -118,22 +118,38 @@ def test_parametrized_layers():
         assert torch.equal(other(x), expected)
 
 
-def test_layers_that_stay_torchs():
+class Own(nn.Linear):
+    pass
+
+
+def test_what_is_converted():
     two = pytest.importorskip("torch.testing._internal.two_tensor").TwoTensor
-    model = nn.ModuleDict({name: layer() for name in ("own", "sparse", "wrapped")})
-    model["own"].forward = lambda x: x
+    names = ("changed", "sparse", "wrapped", "taken", "filtered")
+    model = nn.ModuleDict({name: layer() for name in names})
+    model["changed"].forward = lambda x: x
     w = model["sparse"].weight.detach()
     model["sparse"].weight = nn.Parameter(w.to_sparse())
     model["wrapped"].weight = nn.Parameter(two(w.clone(), w.clone()))
-    model["lazy"] = nn.LazyLinear(32)
-    rows = convert_(model, config()).rows
-    assert [(row["shape"], row["scheme"]) for row in rows[:3]] == [((32, 48), None)] * 3
-    assert {row["name"]: row["reason"] for row in rows} == {
-        "own": "its forward is one of its own",
+    model["own"], model["lazy"] = Own(48, 32), nn.LazyLinear(32)
+    model["meta"] = nn.Linear(48, 32, device="meta")
+    model["complex"] = nn.Linear(48, 32, dtype=torch.complex64)
+    model["computed"] = nn.utils.parametrizations.weight_norm(layer())
+    report = convert_(model, config(), filter_fn=lambda _, name: name != "filtered")
+    assert [(row["shape"], row["scheme"]) for row in report.rows[:3]] == [((32, 48), None)] * 3
+    assert {row["name"]: row["reason"] for row in report.rows} == {
+        "changed": "its forward is one of its own",
         "sparse": "its weight is a Parameter (torch.sparse_coo)",
         "wrapped": "its weight is a TwoTensor (torch.strided)",
+        "taken": "",
+        "own": "a Own, not an nn.Linear itself",
         "lazy": "a LazyLinear, not an nn.Linear itself",
+        "meta": "on meta",
+        "complex": "falcon multiplies no complex64",
+        "computed": "a ParametrizedLinear, not an nn.Linear itself",
     }
+    assert [x for x in model if isinstance(model[x], falcon.torch.FalconLinear)] == ["taken"]
+    assert "1 of 9 layers on falcon" in str(report)
+    assert report.extra_bytes == model["taken"]._panels.nbytes > 0
 
 
 def test_only_convert_makes_layers():
