@@ -39,6 +39,14 @@ def built(tmp_path_factory):
 
 
 @pytest.fixture
+def doors(monkeypatch):
+    """What reaches into falcon's modules: tests/doors.py."""
+    from .doors import Doors  # which imports falcon
+
+    return Doors(monkeypatch)
+
+
+@pytest.fixture
 def clean():
     """Forget what a test registers."""
     from falcon.schemes import catalogue

@@ -6,15 +6,15 @@ from threadpoolctl import threadpool_limits
 
 import falcon
 from falcon._core.cpus import usable_cpus
-from falcon._front import batches, calls, execute, planner
 from falcon.decision.machine import replaced
 
 from ..contract.places import laid
 
 
 @pytest.fixture(autouse=True)
-def blank(monkeypatch):
-    monkeypatch.setattr(calls, "_calls", {})
+def kept(doors):
+    """The calls that are kept: none at first."""
+    return doors.forget()[0]
 
 
 def operands(M=70, N=50, K=60, dtype="f8"):
@@ -23,30 +23,16 @@ def operands(M=70, N=50, K=60, dtype="f8"):
     return a.astype(dtype), b.astype(dtype)
 
 
-class Counted:
-    """Counts validations, of which a recalled call needs none."""
-
-    def __init__(self, monkeypatch):
-        self.calls = 0
-        found = planner.plan_for
-
-        def plan_for(*arguments):
-            self.calls += 1
-            return found(*arguments)
-
-        for module in (batches, execute):
-            monkeypatch.setattr(module, "plan_for", plan_for)
-
-    def __call__(self, function, *arguments, **options):
-        before = self.calls
-        result = function(*arguments, **options)
-        return result, self.calls == before
-
-
 @pytest.fixture
-def recalled(monkeypatch):
-    """(result, whether no plan was looked up) of a call."""
-    return Counted(monkeypatch)
+def recalled(doors):
+    """A function of a call: (result, whether it was not validated)."""
+    validated = doors.validated()
+
+    def of(function, *arguments, **options):
+        validated.clear()
+        return function(*arguments, **options), not validated
+
+    return of
 
 
 @pytest.mark.parametrize("function", [falcon.gemm, falcon.matmul])
@@ -244,26 +230,21 @@ def test_alpha_and_beta_are_recalled(recalled, dtype, into):
 @pytest.mark.parametrize("how", [{}, {"scheme": "strassen"}, {"scheme": "classical"}])
 @pytest.mark.parametrize("function", [falcon.gemm, falcon.matmul])
 @pytest.mark.parametrize("dtype", ["f4", "c16"])
-def test_calls_by_a_packed_operand_are_recalled(monkeypatch, function, how, dtype):
+def test_calls_by_a_packed_operand_are_recalled(recalled, function, how, dtype):
     a, b = operands(dtype=dtype)
     packed = falcon.pack(b, **how)
     if not packed.is_packed:
         pytest.skip("panels gain nothing")
-    planned, found = [], execute.plan_packed
-    monkeypatch.setattr(execute, "plan_packed", lambda *x: planned.append(x) or found(*x))
     out = np.empty((70, 50), dtype)
     for x, into in ((a, None), (a, out), (a[::-1], out), (np.asfortranarray(a), None)):
         for i in range(2):
-            before = len(planned)
-            result = function(x + i, packed, out=into)
+            result, was = recalled(function, x + i, packed, out=into)
             assert (result is into) == (into is not None)
             np.testing.assert_array_equal(result, (x + i) @ b)
-            assert i == 0 or len(planned) == before or x.base is not None
-    before = len(planned)
-    function(a, packed, threads=1)
+            assert i == 0 or was or x.base is not None
+    assert not recalled(function, a, packed, threads=1)[1]
     with falcon.config(max_growth=3.0):
-        function(a, packed)
-    assert len(planned) == before + 2
+        assert not recalled(function, a, packed)[1]
     a[3, 4] = np.nan
     np.testing.assert_array_equal(function(a, packed), a @ b)
     np.testing.assert_array_equal(function(a, packed.pack_again(b + 1)), a @ (b + 1))
@@ -286,7 +267,7 @@ def test_settings_and_what_plans_depend_on(recalled):
     assert recalled(falcon.gemm, a, b, out=out, threads=1)[1]
 
 
-def test_errors_are_not_remembered():
+def test_errors_are_not_remembered(kept):
     a, b = operands()
     for _ in range(3):
         with pytest.raises(TypeError, match="scheme"):
@@ -295,26 +276,23 @@ def test_errors_are_not_remembered():
             falcon.gemm(a, b, scheme="strasen")
         with pytest.raises(ValueError, match="a's columns"):
             falcon.gemm(a, b.T)
-    assert not calls._calls
+    assert not kept
 
 
-def test_few_are_kept(monkeypatch):
-    monkeypatch.setattr(calls, "_MOST", 3)
+def test_few_are_kept(kept, doors):
+    doors.numbers(kept_calls=3)
     for size in range(2, 12):
-        falcon.gemm(np.ones((size, 2)), np.ones((2, 2)), out=np.empty((size, 2)))
-        assert len(calls._calls) <= 3
+        falcon.gemm(np.ones((size, 2)), np.ones((2, 2)), scheme="classical")
+        assert 0 < len(kept) <= 3
 
 
-def test_plain_gram_and_vectors_are_recalled():
+def test_plain_gram_and_vectors_are_recalled(recalled):
     x, v = np.arange(12.0).reshape(4, 3), np.arange(9.0)
     for call, wanted in ((lambda: falcon.gram(x), x.T @ x), (lambda: falcon.dot(v, v), v @ v),
                          (lambda: falcon.gram(x, transpose=True), x @ x.T)):  # fmt: skip
         call()
-        with pytest.MonkeyPatch.context() as patch:
-            for module in ("matmul", "gram"):
-                patch.setattr(f"falcon._front.{module}.requested", lambda *_: 1 / 0)
-            found = call()
-        assert type(found) is type(wanted) and np.array_equal(found, wanted)
+        found, was = recalled(call)
+        assert was and type(found) is type(wanted) and np.array_equal(found, wanted)
     out = np.zeros(())
     for _ in range(2):
         assert falcon.matmul(v, v, out) is out and out == v @ v
@@ -327,26 +305,27 @@ BATCHES = [((6, 3, 4), (6, 4, 5)), ((2, 3, 5, 4), (3, 4, 2)), ((5, 4), (3, 4, 2)
 
 @pytest.mark.parametrize("shapes", BATCHES, ids=str)
 @pytest.mark.parametrize("given", [False, True])
-def test_batches_that_numpy_multiplies_are_recalled(monkeypatch, shapes, given):
+def test_batches_that_numpy_multiplies_are_recalled(recalled, shapes, given):
     """2 microseconds, where validation and planning take 40."""
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-4, 5, x).astype("f8") for x in shapes)
     wanted = np.matmul(a, b)
     out = np.empty_like(wanted) if given else None
     np.testing.assert_array_equal(falcon.matmul(a, b, out), wanted)
-    with monkeypatch.context() as patch:
-        patch.setattr("falcon._front.matmul.requested", lambda *_: 1 / 0)
-        for x, y in ((a, b), (a + 1, b - 1)):
-            found = falcon.matmul(x, y, out)
-            np.testing.assert_array_equal(found, np.matmul(x, y))
-            assert (found is out) == given
-            assert found.dtype == wanted.dtype and found.shape == wanted.shape
-        for args, how in (((a[::-1], b[..., ::-1]), {}), ((a, b), {"threads": 1})):
-            with pytest.raises(ZeroDivisionError):
-                falcon.matmul(*args, out, **how)
-        if given:  # overlaps an operand
-            with pytest.raises(ZeroDivisionError):
-                falcon.matmul(a, b, a[: len(out)])
+    for x, y in ((a, b), (a + 1, b - 1)):
+        found, was = recalled(falcon.matmul, x, y, out)
+        np.testing.assert_array_equal(found, np.matmul(x, y))
+        assert was and (found is out) == given
+        assert found.dtype == wanted.dtype and found.shape == wanted.shape
+    for args, how in (((a[::-1], b[..., ::-1]), {}), ((a, b), {"threads": 1})):
+        assert not recalled(falcon.matmul, *args, out, **how)[1]
+    if given:
+        room = np.zeros(a.size + out.size)
+        x = room[: a.size].reshape(a.shape)
+        for at in (a.size, a.size, 1):  # the last one overlaps an operand
+            x[...], target = a, room[at:][: out.size].reshape(out.shape)
+            assert recalled(falcon.matmul, x, b, target)[0] is target
+            np.testing.assert_array_equal(target, wanted)
     with falcon.config(threads=1):
         np.testing.assert_array_equal(falcon.matmul(a, b), wanted)
     other = falcon.matmul(a.astype("f4"), b)

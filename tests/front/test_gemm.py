@@ -71,12 +71,10 @@ def test_rational_coefficients_in_long_double():
     assert error < 1000 * np.finfo("g").eps
 
 
-def test_more_shapes_than_plans_are_kept(monkeypatch):
+def test_more_shapes_than_plans_are_kept(doors):
     """Threads that evict each other's plans get right results."""
-    from falcon._front import planner
-
-    monkeypatch.setattr(planner, "_CACHED_PLANS", 3)
-    monkeypatch.setattr(planner, "_plans", {})
+    doors.numbers(kept_plans=3)
+    _, plans = doors.forget()
     ones = np.ones((40, 40))
 
     def run(i):
@@ -85,7 +83,7 @@ def test_more_shapes_than_plans_are_kept(monkeypatch):
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(run, range(400)))
-    assert len(planner._plans) <= 3
+    assert 0 < len(plans) <= 3
 
 
 def test_a_replaced_scheme_replaces_its_plans(clean):
@@ -152,20 +150,9 @@ def test_a_limit_of_zero():
 
 @pytest.mark.parametrize("backend", ["cpu", "numpy"])
 @pytest.mark.parametrize("kind", ["float64", "complex64", "int64"])
-def test_without_memory_for_its_workspace_auto_multiplies_classically(backend, kind, monkeypatch):
+def test_without_memory_for_its_workspace_auto_multiplies_classically(backend, kind, doors):
     if backend == "cpu":
         pytest.importorskip("falcon._cpu._core", reason="needs the compiled extension")
-        pool = import_module("falcon._cpu.pool")
-        take = pool.Pool.take
-
-        def refuse(self, nbytes):
-            if nbytes > 2**20:
-                raise MemoryError(f"a workspace of {nbytes} bytes")
-            return take(self, nbytes)
-
-        monkeypatch.setattr(pool.Pool, "take", refuse)
-    else:
-        monkeypatch.setattr("falcon._numpy.backend.multiply", no_memory)
     random = np.random.default_rng(0)
     a, b = random.integers(-9, 9, (2, 500, 500)).astype(kind)
     strassen = falcon.schemes.get("strassen")
@@ -176,6 +163,7 @@ def test_without_memory_for_its_workspace_auto_multiplies_classically(backend, k
         method = host.candidates(auto.problem, (strassen,), None)[0]
         out = np.full_like(a, 7)
         plan = auto.instead(method, host)  # as if it had been chosen
+        doors.no_memory(2**16)
         if options:
             with pytest.raises(MemoryError):
                 plan.execute(a, b, None, out, alpha=2)
@@ -183,10 +171,6 @@ def test_without_memory_for_its_workspace_auto_multiplies_classically(backend, k
         else:
             plan.execute(a, b, None, out, alpha=2)
             assert np.array_equal(out, 2 * (a @ b))
-
-
-def no_memory(*_):
-    raise MemoryError
 
 
 LIMITED = """

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._front import execute
 
 from ..contract.places import LAYOUTS, laid
 
@@ -20,16 +19,9 @@ def operands(a_dtype, b_dtype, sizes=(M, K, N)):
 
 
 @pytest.fixture
-def planned(monkeypatch):
-    """The problems that `gemm` and `matmul` plan."""
-    problems = []
-
-    def recording(plan):
-        return lambda problem, *about: (problems.append(problem), plan(problem, *about))[1]
-
-    for name in ("plan_for", "plan_packed"):
-        monkeypatch.setattr(execute, name, recording(getattr(execute, name)))
-    return problems
+def planned(doors):
+    """The problems that `gemm` and `matmul` multiply."""
+    return doors.multiplied(lambda plan, _: plan.problem)
 
 
 @pytest.mark.parametrize(("left", "right"), [*product(LAYOUTS, LAYOUTS)])
@@ -134,10 +126,10 @@ def test_plans_pickle(scheme, backend):
     np.testing.assert_array_equal(again(a, b), plan(a, b))
 
 
-def test_plans_that_cannot_run_where_they_are_loaded(monkeypatch):
+def test_plans_that_cannot_run_where_they_are_loaded(doors):
     plan = falcon.plan((60, 70), (70, 80), backend="numpy")
     text = pickle.dumps(plan)
-    monkeypatch.setattr(type(plan.backend), "why_unavailable", lambda _: "it is not here")
+    doors.without("numpy", "it is not here")
     with pytest.raises(ValueError, match="backend 'numpy' cannot be loaded here: it is not here"):
         pickle.loads(text)
 
