@@ -2,7 +2,7 @@
 
 import pytest
 
-from ..gpu.conftest import compiled_once, cupy  # noqa: F401  (fixtures)
+from ..gpu.conftest import compiled_once, cupy, state  # noqa: F401  (fixtures)
 
 
 @pytest.fixture

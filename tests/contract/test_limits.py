@@ -2,8 +2,6 @@
 
 import tracemalloc
 
-import pytest
-
 from .support import limits, over
 
 SHAPE = (150, 170, 130)
@@ -28,13 +26,6 @@ def test_results_within_a_limit(subject):
             except ValueError as error:  # what a packed operand needs depends on how it was packed
                 assert subject.door == "packed" and "workspace_limit" in str(error)
         assert kept
-
-
-@pytest.fixture
-def state(cupy):
-    from ..gpu import fake_cupy
-
-    return fake_cupy.STATE
 
 
 @over(lambda x: x.library == "cupy" and x.door == "gemm" and x.scheme != "auto")

@@ -14,18 +14,14 @@ from falcon.schemes.catalogue import is_for_additions
 from falcon.schemes.loaders import from_record
 from falcon.schemes.writing import to_json
 
+from .support import FRACTIONAL
+
 STRASSEN = schemes.get("strassen")
 
 
 def parts(scheme):
     """U, V, W as nested lists, to be damaged."""
     return [getattr(scheme, x).tolist() for x in "UVW"]
-
-
-def halved(scheme):
-    """The same algorithm with fractional coefficients."""
-    third = Fraction(1, 3)
-    return Scheme(scheme.U * Fraction(1, 2), scheme.V * third, scheme.W * 6, "halved")
 
 
 def test_facts():
@@ -52,7 +48,7 @@ def test_lists_arrays_and_texts_are_the_same():
 
 
 def test_fractions_stay_exact():
-    scheme = halved(STRASSEN)
+    scheme = FRACTIONAL
     assert not scheme.is_integral
     assert scheme.U.dtype == object
     assert all(isinstance(x, Fraction) for x in scheme.U.ravel())

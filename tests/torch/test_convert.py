@@ -37,20 +37,6 @@ def packs(monkeypatch):
     return shapes
 
 
-@pytest.fixture
-def products(monkeypatch):
-    """The right operands of falcon's products."""
-    operands, gemm = [], falcon.gemm
-
-    def watched(a, b, *others, **options):
-        operands.append(b)
-        assert options["threads"] == torch.get_num_threads()
-        return gemm(a, b, *others, **options)
-
-    monkeypatch.setattr(falcon, "gemm", watched)
-    return operands
-
-
 def test_its_options_are_those_that_layers_take():
     assert {x.name for x in fields(falcon.torch.LinearConfig)} & FIELDS.keys() == {*LINEAR}
     for name in LINEAR:

@@ -21,27 +21,8 @@ def layouts(*shape, dtype):
     yield x.repeat_interleave(2, 0)[::2]
 
 
-@pytest.fixture
-def used(monkeypatch):
-    """The products that falcon was asked for."""
-    calls = []
-
-    def watched(name):
-        inner = getattr(falcon, name)
-
-        def call(*operands, **options):
-            calls.append(name)
-            return inner(*operands, **options)
-
-        monkeypatch.setattr(falcon, name, call)
-
-    watched("gemm")
-    watched("matmul")
-    return calls
-
-
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_exact_on_integers_in_any_strides(dtype, used):
+def test_exact_on_integers_in_any_strides(dtype, products):
     bias = integers(48, dtype=dtype)
     count = 0
     for x in layouts(33, 64, dtype=dtype):
@@ -53,7 +34,7 @@ def test_exact_on_integers_in_any_strides(dtype, used):
             assert torch.equal(made.double(), expected)
             assert torch.equal(falcon.torch.matmul(x, w.t()).double(), expected - bias.double())
             count += 2
-    assert used == ["gemm"] * count
+    assert len(products) == count
 
 
 @pytest.mark.parametrize(
@@ -75,12 +56,12 @@ def test_matmul_has_the_shapes_of_torch(left, right):
     assert torch.equal(falcon.torch.matmul(a, b), torch.matmul(a, b))
 
 
-def test_small_products_are_torchs(monkeypatch, used):
+def test_small_products_are_torchs(monkeypatch, products):
     monkeypatch.undo()
     x, w = torch.rand(8, 512), torch.rand(8192, 512)
     assert torch.equal(falcon.torch.linear(x, w), functional.linear(x, w))
     assert torch.equal(torch.ops.falcon.linear(x, w, None), functional.linear(x, w))
-    assert used == []
+    assert not products
 
 
 def test_inputs_are_checked():
@@ -185,7 +166,7 @@ def test_derivatives(case):
 
 
 @pytest.mark.parametrize("dynamic", (False, True))
-def test_compile(dynamic, used):
+def test_compile(dynamic, products):
     @torch.compile(fullgraph=True, backend="aot_eager", dynamic=dynamic)
     def layer(x, w, bias):
         return falcon.torch.linear(torch.relu(x), w, bias) * 2
@@ -197,7 +178,7 @@ def test_compile(dynamic, used):
         made, expected = layer(*operands), functional.linear(torch.relu(x), w, bias) * 2
         grads = (torch.autograd.grad(y.sum(), operands) for y in (made, expected))
         assert all(map(torch.equal, *grads))
-    assert used == ["gemm"] * 8
+    assert len(products) == 8
 
 
 def test_autocast():
