@@ -30,6 +30,7 @@ SMALL = {
     "on_dask": (("512", "256", "384", "--chunk", "128", "--rounds", "1", "--case-seconds", "0"),
                 ("  falcon, placed  ", "  dask.array.matmul  ", "moved GiB", "passed")),
     "packed_memory": (("--shape", "64,64,64", "--rounds", "1"), ("64x64x64", "gain predicted")),
+    "plans": (("--count", "16"), ("plan 0000 ", "batch 0000 ", "gemm 0000 ", " | again ")),
     "predictions": (("1100x1100x1100", "--threads", "1", "--case-seconds", "0"),
                     ("error of multiply, median",)),
     "regret": ((), ("shipped rates", "without this machine's", "FalconGEMM's three rates")),
@@ -39,6 +40,7 @@ SMALL = {
     "walk": (("300",), ("_front/gemm.py", "_cpu/backend.py", "a repeated call")),
     "scaling": ((), ("threads", "16384", "float64")),
 }  # fmt: skip
+SHARED = "common", "drawn", "figures", "report"
 NAMES = sorted(x.stem for x in (ROOT / "studies").glob("*.py"))
 
 
@@ -84,7 +86,7 @@ def test_a_small_run(name, tmp_path):
         assert (tmp_path / "x.png").stat().st_size > 1000
 
 
-@pytest.mark.parametrize("name", sorted({*NAMES} - {*SMALL, "common", "figures", "report"}))
+@pytest.mark.parametrize("name", sorted({*NAMES} - {*SMALL, *SHARED}))
 def test_it_says_what_it_measures(name):
     """Studies that take minutes at their smallest."""
     done = python("-W", "error", ROOT / "studies" / f"{name}.py", "--help", status=None)
