@@ -11,14 +11,14 @@ import pytest
 import falcon
 from falcon._core.dtypes import of
 from falcon._core.options import DEFAULT_MAX_GROWTH
-from falcon._core.policy import host_policy
-from falcon._core.problem import Problem
 from falcon.decision.candidates import scheme_candidates
 from falcon.schemes.metrics import one_sign_growth
 from reference.classical import classical
 from reference.lcma import lcma
 from reference.scaling import powers_of_two, scaled
 from reference.strassen import strassen
+
+from .doors import Problem, host_policy
 
 
 def suited():

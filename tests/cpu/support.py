@@ -7,8 +7,9 @@ import os
 import numpy as np
 import pytest
 
+from falcon._backends import BACKENDS
 from falcon._core.dtypes import both, of
-from falcon._cpu.backend import CpuBackend, _core
+from falcon._cpu.extension import _core
 
 from ..support import ROOT, python
 
@@ -35,7 +36,7 @@ WRITABLE = [kind for kind in KINDS if not kind.startswith("same")]
 
 def require_cpu():
     """Skip the calling module where the backend does not run, with the backend's own reason."""
-    reason = CpuBackend().why_unavailable()
+    reason = BACKENDS["cpu"].why_unavailable()
     if reason is not None:
         pytest.skip(f"backend cpu: {reason}", allow_module_level=True)
 

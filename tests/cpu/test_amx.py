@@ -15,6 +15,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from falcon._backends import BACKENDS
 from falcon.schemes import get
 
 from ..support import python
@@ -22,7 +23,7 @@ from . import emulated
 from .support import gemm, pack, require_cpu, run_script, same_bits
 
 require_cpu()
-from falcon._cpu import _core, backend, extension  # noqa: E402  (absent where the extension is)
+from falcon._cpu import _core, extension  # noqa: E402  (absent where the extension is)
 from falcon._cpu.programs import engine_scheme  # noqa: E402
 from falcon._cpu.sources import isas_for  # noqa: E402
 
@@ -186,14 +187,14 @@ ctypes.CFUNCTYPE(None)(ctypes.addressof(ctypes.c_char.from_buffer(page)))()
 # --- permission, and falcon's own calls -----------------------------------------------------------
 
 
-def test_show_config_says_why_tiles_are_refused(monkeypatch):
+def test_show_config_says_why_tiles_are_refused(monkeypatch, doors):
     why = "Linux refuses the use of tile registers: Operation not supported (arch_prctl)"
-    cpu = backend.CpuBackend()
+    cpu = BACKENDS["cpu"]
     assert not [x for x in cpu.describe() if "refused" in x] or "amx_bf16" not in REAL
     monkeypatch.setattr(_core, "refused_isas", lambda: {"amx_bf16": why})
     assert cpu.describe()["amx_bf16 refused"] == why
     if "amx_bf16" not in REAL:
-        monkeypatch.setattr(extension, "forced_isa", lambda: "amx_bf16")
+        doors.forced_isa("amx_bf16")
         assert why in extension._reason()
 
 

@@ -6,11 +6,13 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
+from falcon._backends import BACKENDS
+
 from .support import SOURCES, gemm, require_cpu
 
 require_cpu()
 from falcon._core.dtypes import BY_ARITHMETIC, ENGINE, ENGINE_NAMES, PAIRS  # noqa: E402
-from falcon._cpu import _core, backend, extension, sources  # noqa: E402  (absent where the extension is)
+from falcon._cpu import _core, extension, sources  # noqa: E402  (absent where the extension is)
 from falcon.codegen.program import Op  # noqa: E402
 
 OWN = [x for x in ENGINE if not x.is_complex and find_spec(x.module)]  # ml_dtypes may be absent
@@ -83,7 +85,7 @@ def info(dtype, isa):
 
 
 def test_the_reported_kernels_run():
-    reported = backend.CpuBackend().describe()
+    reported = BACKENDS["cpu"].describe()
     assert reported["in use"] == extension.isa()
     for row in OWN:
         assert reported[f"{row.engine} kernel"] == ran(row, extension.isa())

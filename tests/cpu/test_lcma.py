@@ -5,6 +5,7 @@ are not finite: tests/contract and the C driver.
 """
 
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ from .support import (
 
 require_cpu()
 from falcon import release_workspace  # noqa: E402
-from falcon._cpu import _core, blocking, pool  # noqa: E402  (absent where the extension is)
+from falcon._cpu import _core, pool  # noqa: E402  (absent where the extension is)
 from falcon._cpu.programs import engine_scheme  # noqa: E402
 
 # Those with float32 kernels of their own.
@@ -174,27 +175,23 @@ def test_error_bound_and_growth(scheme, name):
     assert np.median(ratios) == pytest.approx(plan.growth, rel=0.1)
 
 
-class Ledger:
-    """Stands in for `_core` in pool.py and remembers what is allocated."""
-
-    def __init__(self):
-        self.sizes = []
-
-    def Workspace(self, nbytes):
-        self.sizes.append(nbytes)
-        return _core.Workspace(nbytes)
+@pytest.fixture
+def ledger(monkeypatch):
+    """The sizes of the workspaces that are allocated."""
+    sizes = []
+    made = SimpleNamespace(Workspace=lambda n: sizes.append(n) or _core.Workspace(n))
+    monkeypatch.setattr(pool, "_core", made)
+    return sizes
 
 
 @both
 @pytest.mark.parametrize("scheme", ["classical", "2x3x4:20", "strassen@3x2x3:15"])
 @pytest.mark.parametrize("limit", [None, 1 << 20, 400_000])
 @pytest.mark.parametrize("beta", [0, 1])
-def test_workspace_limit_is_kept(limit, scheme, name, beta, monkeypatch):
+def test_workspace_limit_is_kept(limit, scheme, name, beta, ledger):
     rng = np.random.default_rng(10)
     a, b = (whole(rng, x, name=name).astype(DTYPES[name]) for x in ((131, 1041), (1041, 257)))
     expected = exact(a) @ exact(b) + beta
-    ledger = Ledger()
-    monkeypatch.setattr(pool, "_core", ledger)
     for threads in (1, 2):
         options = {"backend": "cpu", "scheme": scheme, "threads": threads, "workspace_limit": limit}
         try:
@@ -205,41 +202,38 @@ def test_workspace_limit_is_kept(limit, scheme, name, beta, monkeypatch):
         assert limit is None or plan.workspace <= limit
         for order in "CF":
             release_workspace()
-            ledger.sizes.clear()
+            ledger.clear()
             out = np.ones(expected.shape, a.dtype, order)
             c = np.ones(expected.shape, a.dtype) if beta else None
             falcon.gemm(a, b, c, beta=float(beta), out=out, **options)
             np.testing.assert_array_equal(out, expected)
-            assert len(ledger.sizes) == 1
-            assert limit is None or ledger.sizes[0] <= limit
+            assert len(ledger) == 1
+            assert limit is None or ledger[0] <= limit
             if order == "C" and not beta:
-                assert ledger.sizes[0] == plan.workspace
+                assert ledger[0] == plan.workspace
     release_workspace()
 
 
 @both
-def test_a_limit_above_what_is_kept_otherwise_is_used(name, monkeypatch):
+def test_a_limit_above_what_is_kept_otherwise_is_used(name, ledger, doors):
     """Fewer passes, and the next call finds the workspace; at most a share of the memory."""
     rng = np.random.default_rng(11)
     # Plans are cached, so this test has shapes of its own.
     a, b = (whole(rng, x, name=name).astype(DTYPES[name]) for x in ((517, 523), (523, 541)))
     least = (1 if name in REAL else 2) << 20
-    small = pool.Pool(least)
-    monkeypatch.setattr(pool, "shared", lambda: small)
+    small = doors.memory(kept=least)
     options = {"backend": "cpu", "scheme": "strassen@strassen", "threads": 2}
     usual = falcon.plan(a, b, **options)
     assert usual.workspace <= least
     plan = falcon.plan(a, b, workspace_limit=1 << 26, **options)
     assert least < plan.workspace <= 1 << 26
     assert np.prod(plan.method.chunks) > np.prod(usual.method.chunks)
-    ledger = Ledger()
-    monkeypatch.setattr(pool, "_core", ledger)
     for limit in (1 << 26, None, 1 << 26):
         c = falcon.gemm(a, b, workspace_limit=limit, **options)
         np.testing.assert_array_equal(c, exact(a) @ exact(b))
-    assert ledger.sizes == [plan.workspace]
+    assert ledger == [plan.workspace]
     assert small.nbytes == plan.workspace
-    monkeypatch.setattr(blocking, "largest_bytes", lambda: 2 * least)
+    doors.memory(largest=2 * least)
     assert falcon.plan(a, b, workspace_limit=1 << 40, **options).workspace <= 2 * least
 
 
@@ -251,20 +245,18 @@ def test_more_threads_than_the_passes_were_chosen_for_keep_the_limit():
         assert falcon.plan(*shapes, "float32", threads=threads, **options).workspace <= limit
 
 
-def test_a_limit_counts_every_buffer_or_is_refused(monkeypatch):
+def test_a_limit_counts_every_buffer_or_is_refused(ledger):
     """Operands and results that the engine cannot address are copied: inside the limit."""
     a = np.ones((300, 300))
     room = 8 * 300 * 300
     how = {"scheme": "strassen", "backend": "cpu", "threads": 2}
     raw = np.zeros(a.nbytes + 1, np.uint8)[1:].view("f8").reshape(a.shape)
-    ledger = Ledger()
-    monkeypatch.setattr(pool, "_core", ledger)
     for x, out, copies in ((a, raw, 1), (raw, None, 1), (a, np.empty((300, 300), ">f8"), 1)):
         release_workspace()
-        ledger.sizes.clear()
+        ledger.clear()
         limit = 1 << 20
         falcon.gemm(x, a, out=out, workspace_limit=limit, **how)
-        assert ledger.sizes[0] + copies * room <= limit
+        assert ledger[0] + copies * room <= limit
         with pytest.raises(ValueError, match="workspace_limit"):
             falcon.gemm(x, a, out=out, workspace_limit=room, **how)
     release_workspace()

@@ -6,9 +6,8 @@ collect_ignore = ["support.py"]  # it has no doctests, and cannot be imported wi
 
 
 @pytest.fixture(autouse=True)
-def small_ones_too(monkeypatch):
+def small_ones_too(doors):
     """Products that are left to torch otherwise."""
-    ops = pytest.importorskip("falcon.torch.ops")
-    monkeypatch.setattr(ops, "LEAST_PRODUCT", 0)
-    monkeypatch.setattr(ops, "LEAST_ROWS", 2)
-    monkeypatch.setattr(ops, "_is_batch_for_torch", lambda *_: False)
+    pytest.importorskip("falcon.torch.ops")
+    doors.numbers(torch_product=0, torch_rows=2)
+    doors.no_batch_is_torchs()

@@ -24,31 +24,25 @@ convert_, revert_ = falcon.torch.convert_, falcon.torch.revert_
 
 
 @pytest.fixture
-def packs(monkeypatch):
+def packs(doors):
     """The shapes that were packed."""
-    shapes, make = [], packed.make
 
-    def watched(b, options, *rows, **how):
-        shapes.append(tuple(b.shape))
+    def seen(b, options, *_, **__):
         assert options["threads"] == torch.get_num_threads()
-        return make(b, options, *rows, **how)
+        return tuple(b.shape)
 
-    monkeypatch.setattr(packed, "make", watched)
-    return shapes
+    return doors.watched(packed, "make", seen=seen)
 
 
 @pytest.fixture
-def products(monkeypatch):
+def products(doors):
     """The right operands of falcon's products."""
-    operands, gemm = [], falcon.gemm
 
-    def watched(a, b, *others, **options):
-        operands.append(b)
+    def seen(a, b, *_, **options):
         assert options["threads"] == torch.get_num_threads()
-        return gemm(a, b, *others, **options)
+        return b
 
-    monkeypatch.setattr(falcon, "gemm", watched)
-    return operands
+    return doors.watched(falcon, "gemm", seen=seen)
 
 
 def test_its_options_are_those_that_layers_take():
@@ -475,9 +469,9 @@ def test_panels_are_made_where_they_are_predicted_to_gain(rows):
         ([[1.01, 1.0]], True, False, None),
     ],
 )
-def test_the_fastest_is_taken(gains, scheme_is_none, is_packed, min_m, monkeypatch, products):
+def test_the_fastest_is_taken(gains, scheme_is_none, is_packed, min_m, doors, products):
     measured = iter(gains)
-    monkeypatch.setattr(convert, "_gains", lambda *_: next(measured))
+    doors.conversion(_gains=lambda *_: next(measured))
     made = layer()
     (row,) = convert_(made, config(measure=True)).rows
     assert next(measured, None) is None

@@ -22,22 +22,9 @@ def layouts(*shape, dtype):
 
 
 @pytest.fixture
-def used(monkeypatch):
+def used(doors):
     """The products that falcon was asked for."""
-    calls = []
-
-    def watched(name):
-        inner = getattr(falcon, name)
-
-        def call(*operands, **options):
-            calls.append(name)
-            return inner(*operands, **options)
-
-        monkeypatch.setattr(falcon, name, call)
-
-    watched("gemm")
-    watched("matmul")
-    return calls
+    return doors.watched(falcon, "gemm", "matmul")
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
