@@ -76,7 +76,7 @@ class Clock:
 
     def sleep(self, seconds):
         self.slept.append(seconds)
-        self.now += seconds if self._rests else 0
+        self.now += self._rests * seconds
 
 
 class Doors:
@@ -148,22 +148,22 @@ class Doors:
 
     def no_memory(self, most):
         """Refuse workspaces of more bytes."""
-        places = [("falcon._numpy.backend", "multiply", lambda plan, *_: plan.workspace)]
+        numpy = import_module("falcon._numpy.backend")
+        places = [(numpy, "multiply", lambda plan, *_: plan.workspace)]
         if BACKENDS["cpu"].why_unavailable() is None:
             pool = import_module("falcon._cpu.pool").Pool
             places.append((pool, "take", lambda _, nbytes: nbytes))
         for owner, name, needed in places:
-            inner = getattr(import_module(owner) if type(owner) is str else owner, name)
 
-            def refuse(*x, inner=inner, needed=needed):
+            def refuse(*x, inner=getattr(owner, name), needed=needed):
                 if needed(*x) > most:
                     raise MemoryError(f"a workspace of {needed(*x)} bytes")
                 return inner(*x)
 
             self._put((owner, name), refuse)
 
-    def without(self, backend, reason="it is not here"):
-        """Let a backend be unavailable, for that reason."""
+    def without(self, backend, reason="it is missing"):
+        """Let a backend be unavailable."""
         self._put((type(BACKENDS[backend]), "why_unavailable"), lambda _: reason)
         self.forget()
 
@@ -171,8 +171,7 @@ class Doors:
         """Have no kernels of falcon's for some types."""
         from falcon._cpu.extension import has_kernel
 
-        known = lambda row: not is_missing(row) and has_kernel(row)  # noqa: E731
-        self._put("falcon._cpu.backend.has_kernel", known)
+        self._put("falcon._cpu.backend.has_kernel", lambda x: not is_missing(x) and has_kernel(x))
         self.forget()
 
     def forced_isa(self, name):

@@ -9,9 +9,7 @@ import pytest
 from falcon._core.timing import Estimate, Record, Side, geometric_mean, interleave
 
 
-class Sides:
-    """Sides whose calls alone move the clock."""
-
+class Sides:  # whose calls alone move the clock
     def __init__(self, clock):
         self.move, self.slept, self.log = clock.move, clock.slept, []
 

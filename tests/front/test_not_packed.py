@@ -14,7 +14,7 @@ from ..doors import PACKED, weight, weighted
 
 @pytest.fixture
 def never(doors):
-    """Nothing is packed: a plan without panels counts as faster."""
+    """A plan without panels counts as faster."""
     doors.packs(False)
 
 

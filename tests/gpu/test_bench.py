@@ -24,7 +24,7 @@ from .support import on_device, whole
 
 @pytest.fixture(autouse=True)
 def small(cupy):
-    """With the stand-in, which is measured by small products."""
+    """The stand-in is measured by small products."""
 
 
 @pytest.fixture
