@@ -154,8 +154,9 @@ class Doors:
             pool = import_module("falcon._cpu.pool").Pool
             places.append((pool, "take", lambda _, nbytes: nbytes))
         for owner, name, needed in places:
+            inner = getattr(owner, name)
 
-            def refuse(*x, inner=getattr(owner, name), needed=needed):
+            def refuse(*x, inner=inner, needed=needed):
                 if needed(*x) > most:
                     raise MemoryError(f"a workspace of {needed(*x)} bytes")
                 return inner(*x)
