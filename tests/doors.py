@@ -5,11 +5,8 @@ memory. What it takes to bring that about stands here, and is undone after the t
 an option, a setting or an environment variable for needs no door.
 """
 
-import os
 import time
 from importlib import import_module
-
-import numpy as np
 
 from falcon._backends import BACKENDS
 from falcon._core.plan import Candidate, Method, Plan
@@ -29,38 +26,24 @@ __all__ = ["BLAS", "PACKED", "Candidate", "Doors", "Method", "Plan", "Problem", 
 
 # Numbers that a test changes, so that little work or little time shows what they limit.
 NUMBERS = {
-    "kept_calls": "falcon._front.calls._MOST",
-    "kept_plans": "falcon._front.planner._CACHED_PLANS",
-    "rows_to_pack_for": "falcon._front.pack._USUAL_ROWS",
-    "checked_size": "falcon._front.check.steps._LEAST",
-    "copied_at_once": "falcon._cpu.residues._ELEMENTS",
-    "disturbed": "falcon._core.fit._DISTURBED",
-    "least_cpu": "falcon._core.fit._LEAST_CPU",
-    "first_progress": "falcon._core.progress._FIRST",
-    "next_progress": "falcon._core.progress._NEXT",
-    "renewed_progress": "falcon._core.progress._RENEWED",
-    "verified_work": "falcon.schemes.loaders._MOST_WORK",
-    "drawn_numbers": "falcon.schemes.drawing._WRITTEN",
-    "least_starting": "falcon.bench.peers._LEAST_STARTING",
-    "coretypes": "falcon.bench.peers._CORETYPES",
-    "walk": "falcon.discover.worker.WALK",
-    "moves": "falcon.discover.improve.MOVES",
-    "first_walk": "falcon.discover.walk.families.FIRST_WALK",
-    "extended_walk": "falcon.discover.walk.families.EXTENDED_WALK",
-    "walks": "falcon.discover.walk.families.WALKS",
-    "symmetric": "falcon.discover.numerical.hops.SYMMETRIC",
-    "integral_moves": "falcon.discover.numerical.integral.MOST_MOVES",
-    "rough": "falcon.discover.numerical.reals.ROUGH",
-    "fine": "falcon.discover.numerical.reals.FINE",
-    "gpu_run": "falcon._gpu.rates._RUN",
-    "gpu_warm_up": "falcon._gpu.rates._WARM_UP",
-    "gpu_sizes": "falcon._gpu.rates._MEASURED_SIZE",
-    "asked_again": "falcon._gpu.workspaces._AGAIN",
-    "flags": "falcon._gpu.repaired._MOST",
-    "resident": "falcon._gpu.geometry._REPAIR_RESIDENT",
-    "torch_product": "falcon.torch.ops.LEAST_PRODUCT",
-    "torch_rows": "falcon.torch.ops.LEAST_ROWS",
-}
+    "kept_calls": "_front.calls._MOST", "kept_plans": "_front.planner._CACHED_PLANS",
+    "rows_to_pack_for": "_front.pack._USUAL_ROWS", "checked_size": "_check.steps._LEAST",
+    "copied_at_once": "_cpu.residues._ELEMENTS", "disturbed": "_core.fit._DISTURBED",
+    "least_cpu": "_core.fit._LEAST_CPU", "first_progress": "_core.progress._FIRST",
+    "next_progress": "_core.progress._NEXT", "renewed_progress": "_core.progress._RENEWED",
+    "verified_work": "schemes.loaders._MOST_WORK", "drawn_numbers": "schemes.drawing._WRITTEN",
+    "least_starting": "bench.peers._LEAST_STARTING", "coretypes": "bench.peers._CORETYPES",
+    "walk": "discover.worker.WALK", "moves": "discover.improve.MOVES",
+    "first_walk": "discover.walk.families.FIRST_WALK",
+    "extended_walk": "discover.walk.families.EXTENDED_WALK",
+    "walks": "discover.walk.families.WALKS", "symmetric": "discover.numerical.hops.SYMMETRIC",
+    "integral_moves": "discover.numerical.integral.MOST_MOVES",
+    "rough": "discover.numerical.reals.ROUGH", "fine": "discover.numerical.reals.FINE",
+    "gpu_run": "_gpu.rates._RUN", "gpu_warm_up": "_gpu.rates._WARM_UP",
+    "gpu_sizes": "_gpu.rates._MEASURED_SIZE", "asked_again": "_gpu.workspaces._AGAIN",
+    "flags": "_gpu.repaired._MOST", "resident": "_gpu.geometry._REPAIR_RESIDENT",
+    "torch_product": "torch.ops.LEAST_PRODUCT", "torch_rows": "torch.ops.LEAST_ROWS",
+}  # fmt: skip
 
 
 def forget_calls():
@@ -83,17 +66,17 @@ def decided(problem, options, backends, rates):
 
 
 class Clock:
-    """A clock that only timed calls and pauses move."""
+    """A clock that only timed calls move, and pauses if they count."""
 
-    def __init__(self):
-        self.now, self.slept = 0.0, []
+    def __init__(self, rests):
+        self.now, self.slept, self._rests = 0.0, [], rests
 
     def move(self, seconds):
         self.now += seconds
 
     def sleep(self, seconds):
         self.slept.append(seconds)
-        self.move(seconds)
+        self.now += self._rests * seconds
 
 
 class Doors:
@@ -110,9 +93,7 @@ class Doors:
     def numbers(self, **values):
         """Give `NUMBERS` other values."""
         for name, value in values.items():
-            self._put(NUMBERS[name], value)
-
-    # --- state ------------------------------------------------------------------------------
+            self._put(f"falcon.{NUMBERS[name]}", value)
 
     def forget(self):
         """Let no call and no plan be kept; return the two tables."""
@@ -140,13 +121,16 @@ class Doors:
         """Choices that `tune` has stored count, whatever schemes other tests register."""
         self._put("falcon.decision.select.generation", lambda: 0)
 
-    # --- a machine --------------------------------------------------------------------------
-
     def rates(self, found):
         """Decide by these rates, or by a function of backend, problem, backends and operand."""
         known = found if callable(found) else lambda *_, **__: found
-        self._put("falcon.decision.methods.rates", known)
+        self._put("falcon.decision.ways.rates", known)
         self.forget()
+
+    def machine_rates(self, found):
+        """Have these rates where none are measured, whatever is shipped."""
+        self._put("falcon.decision.rates.on_threads", lambda *_: found)
+        self.new_process()
 
     def memory(self, kept=None, large=None, largest=None):
         """Bytes of the workspace that is kept, of a larger one, of one that was allowed.
@@ -163,28 +147,24 @@ class Doors:
         return made
 
     def no_memory(self, most):
-        """Refuse arrays and workspaces of more bytes."""
-        empty = np.empty
-
-        def few(shape, *about, **more):
-            if empty((0,), *about, **more).itemsize * np.prod(shape) > most:
-                raise MemoryError(f"no room for {shape}")
-            return empty(shape, *about, **more)
-
-        self._put((np, "empty"), few)
+        """Refuse workspaces of more bytes."""
+        numpy = import_module("falcon._numpy.backend")
+        places = [(numpy, "multiply", lambda plan, *_: plan.workspace)]
         if BACKENDS["cpu"].why_unavailable() is None:
             pool = import_module("falcon._cpu.pool").Pool
-            take = pool.take
+            places.append((pool, "take", lambda _, nbytes: nbytes))
+        for owner, name, needed in places:
+            inner = getattr(owner, name)
 
-            def refuse(held, nbytes):
-                if nbytes > most:
-                    raise MemoryError(f"a workspace of {nbytes} bytes")
-                return take(held, nbytes)
+            def refuse(*x, inner=inner, needed=needed):
+                if needed(*x) > most:
+                    raise MemoryError(f"a workspace of {needed(*x)} bytes")
+                return inner(*x)
 
-            self._put((pool, "take"), refuse)
+            self._put((owner, name), refuse)
 
-    def without(self, backend, reason="it is not here"):
-        """Let a backend be unavailable, for that reason."""
+    def without(self, backend, reason="it is missing"):
+        """Let a backend be unavailable."""
         self._put((type(BACKENDS[backend]), "why_unavailable"), lambda _: reason)
         self.forget()
 
@@ -192,8 +172,12 @@ class Doors:
         """Have no kernels of falcon's for some types."""
         from falcon._cpu.extension import has_kernel
 
-        known = lambda row: not is_missing(row) and has_kernel(row)  # noqa: E731
-        self._put("falcon._cpu.backend.has_kernel", known)
+        self._put("falcon._cpu.backend.has_kernel", lambda x: not is_missing(x) and has_kernel(x))
+        self.forget()
+
+    def forced_isa(self, name):
+        """Read this of FALCON_ISA, which is read once (None: it is not set)."""
+        self._put("falcon._cpu.extension.forced_isa", lambda: name)
         self.forget()
 
     def isa(self, name):
@@ -205,17 +189,28 @@ class Doors:
         for backend in BACKENDS.values():
             self._put((type(backend), "measure"), lambda *_, **__: 1 / 0)
 
+    def ships(self, found):
+        """Ship these rates of a backend "made up", and no others."""
+        rows = [
+            import_module("falcon.decision.rates").Row("", "made up", "fast", "float32", 1, found)
+        ]
+        for name, value in (("_rows_of", rows), ("shipped", rows), ("_is_shipped", True)):
+            self._put(f"falcon.decision.rates.{name}", lambda *_, value=value: value)
+
+    def no_home(self):
+        """Have no folder for files that are kept."""
+        self._put("falcon.decision.machine.cache_folder", lambda: None)
+
     def measured_on_gpu(self, found):
         """Measure these rates on a GPU."""
         self._put("falcon._gpu.backend.measure", lambda *_: found)
 
-    # --- time -------------------------------------------------------------------------------
-
-    def clock(self):
+    def clock(self, rests=True):
         """Return a `Clock` that time.perf_counter, monotonic and sleep go by."""
-        made = Clock()
-        for name in ("perf_counter", "monotonic"):
-            self._put((time, name), lambda: made.now)
+        made = Clock(rests)
+        for owner, name in ((time, "perf_counter"), (time, "monotonic"),
+                            ("falcon._core.fit", "perf_counter")):  # fmt: skip
+            self._put((owner, name), lambda: made.now)
         self._put((time, "sleep"), made.sleep)
         return made
 
@@ -227,20 +222,49 @@ class Doors:
         """Time sides in turn by a function in place of `interleave`."""
         self._put(f"{of}.interleave", found)
 
-    # --- products ---------------------------------------------------------------------------
+    def checks(self, **functions):
+        """Let `falcon.check` call other functions, by the names that it has for them."""
+        for name, function in functions.items():
+            module = "case" if name == "gemm" else "steps"
+            self._put(f"falcon._check.{module}.{name}", function)
 
-    def watched(self, owner, *names, seen=lambda *operands, **_: operands):
-        """Note what `seen` returns for each call of these functions; return the notes."""
+    def workers(self, made):
+        """Let processes of peers be of another class."""
+        for module in ("suite", "peers"):
+            self._put(f"falcon.bench.{module}.Worker", made)
+
+    def peers(self, table=None, peak=None, machine=None, rates=None, library=None):
+        """Give a run these peers, peak, machine, rates of NumPy's kernels, and BLAS of NumPy."""
+        places = {
+            "bench.peers.TABLE": table,
+            "bench.suite.TABLE": table,
+            "bench.suite.peak_entry": peak and (lambda threads, dtypes: dict(peak)),
+            "bench.compare.describe_machine": machine and (lambda: dict(machine)),
+            "bench.gpu.describe_machine": machine and (lambda: dict(machine)),
+            "bench.peers.coretype_rates": rates,
+            "bench.adapters.numpy_blas": library and (lambda: library),
+            "_numpy.threads.numpy_blas": library and (lambda: library),
+        }
+        for place, value in places.items():
+            if value is not None:
+                self._put(f"falcon.{place}", value)
+
+    def watched(self, owner, *names, seen=None):
+        """Note the name of each of these functions that is called, or what `seen` returns then."""
         notes = []
         for name in names:
             inner = getattr(owner, name)
 
-            def call(*operands, inner=inner, **options):
-                notes.append(seen(*operands, **options))
-                return inner(*operands, **options)
+            def call(*operands, _inner=inner, _name=name, **options):
+                notes.append(_name if seen is None else seen(*operands, **options))
+                return _inner(*operands, **options)
 
             self._put((owner, name), call)
         return notes
+
+    def entered(self, module):
+        """Note that a module of the front looks at its operands, as no recalled call does."""
+        return self.watched(import_module(f"falcon._front.{module}"), "enter")
 
     def validated(self):
         """Note the functions whose calls are validated: those that are not recalled."""
@@ -255,15 +279,27 @@ class Doors:
 
     def wrong(self, change):
         """Let `change` have every result of NumPy's backend, and of products modulo p."""
-        for path in ("falcon._numpy.backend.NumpyBackend", "falcon._front.modular.Modular"):
-            module, _, name = path.rpartition(".")
-            owner = getattr(import_module(module), name)
+        modular = import_module("falcon._front.modular").Modular
+        for owner in (type(BACKENDS["numpy"]), modular):
 
             def wrong(self, plan, a, b, c, out, execute=owner.execute, **options):
                 execute(self, plan, a, b, c, out, **options)
                 change(out)
 
             self._put((owner, "execute"), wrong)
+
+    def conversion(self, **functions):
+        """Let `falcon.torch.convert_` call other functions, by the names that it has for them."""
+        for name, function in functions.items():
+            self._put(f"falcon.torch.convert.{name}", function)
+
+    def no_batch_is_torchs(self):
+        """Multiply every batch of tensors by falcon."""
+        self._put("falcon.torch.ops._is_batch_for_torch", lambda *_: False)
+
+    def forget_torchs_products(self):
+        """Do not know which products are torch's."""
+        self._put("falcon.torch.stock._known", {})
 
     def packs(self, always):
         """Let `falcon.pack` make panels of what it would choose by time, or never."""
@@ -272,4 +308,4 @@ class Doors:
     def every_scheme_is_worked_out(self):
         """Let no bound exclude a scheme."""
         bounds = lambda *x, **_: [(0.0, at) for at in range(len(x[1]))]  # noqa: E731
-        self._put("falcon.decision.limits.bounds", bounds)
+        self._put("falcon.decision.ways.bounds", bounds)

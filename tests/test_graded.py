@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import falcon
+from falcon._backends import available_backends
 from falcon._core.dtypes import of
 from falcon._core.options import Options
-from falcon._core.problem import Problem
-from falcon._front import planner
 
+from .doors import Problem
 from .test_every_scheme import MORE, NAMES
 
 with pytest.MonkeyPatch.context() as patch:
@@ -24,7 +24,7 @@ with pytest.MonkeyPatch.context() as patch:
 
 SIZE = 109  # divided by no format
 _FLOAT = Problem.of((512,) * 3, of("float32"), Options())
-BACKENDS = [x.name for x in planner.available_backends() if not x.why_classical_only(_FLOAT)]
+BACKENDS = [x.name for x in available_backends() if not x.why_classical_only(_FLOAT)]
 DTYPES = ["float32"]
 if np.finfo(np.longdouble).eps < np.finfo(np.float64).eps:
     DTYPES.append("float64")

@@ -6,16 +6,14 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core import fit
+from falcon._backends import BACKENDS
 from falcon._core.cpus import kept_bytes
 from falcon._core.dtypes import of
-from falcon._core.plan import Plan
-from falcon._core.problem import Problem
-from falcon._numpy import backend as numpy_backend
-from falcon._numpy.backend import NumpyBackend
 from falcon._numpy.lcma import Stages
 
-BACKEND = NumpyBackend()
+from .doors import Plan, Problem
+
+BACKEND = BACKENDS["numpy"]
 F8 = of("float64")
 
 
@@ -29,9 +27,8 @@ def plan_for(problem, scheme, limit=None):
 
 
 @pytest.mark.parametrize("dtype", ["f8", "i4", "g"])
-def test_measure(monkeypatch, dtype):
-    monkeypatch.setattr(fit, "_DISTURBED", np.inf)  # other tests compute beside it
-    monkeypatch.setattr(fit, "_LEAST_CPU", 0.0)
+def test_measure(doors, dtype):
+    doors.numbers(disturbed=np.inf, least_cpu=0.0)  # other tests compute beside it
     rates = BACKEND.measure(of(np.dtype(dtype)), 1)
     assert rates.multiply > 0
     assert rates.add > 0
@@ -83,7 +80,7 @@ def test_workspace_is_filled_before_it_is_read(limit, monkeypatch):
 
     rng = np.random.default_rng(2)
     a, b, c = whole(rng, (37, 41)), whole(rng, (41, 29)), whole(rng, (37, 29))
-    monkeypatch.setattr(numpy_backend.np, "empty", poisoned)
+    monkeypatch.setattr(np, "empty", poisoned)
     for name in ("strassen", "3x3x3:23", "4x2x3:20"):
         options = {"scheme": name, "workspace_limit": limit, "check": "none", "backend": "numpy"}
         found = falcon.gemm(a, b, c, alpha=2, beta=3, **options)
@@ -105,7 +102,7 @@ def test_a_limit_that_would_take_minutes_is_refused(limit):
 
 @pytest.mark.parametrize("dtype", ["complex128", "int64", "float32"])
 def test_the_default_workspace_is_bounded(dtype):
-    backend, scheme = NumpyBackend(), falcon.schemes.get("strassen@strassen")
+    backend, scheme = BACKEND, falcon.schemes.get("strassen@strassen")
     problem = Problem(16384, 16384, 16384, of(dtype))
     (option,) = backend.candidates(problem, (scheme,), None)
     assert 0 < option.workspace <= kept_bytes()
@@ -124,7 +121,7 @@ def test_without_memory_for_a_scheme_a_product_is_classical(monkeypatch):
             raise MemoryError(f"no room for {shape}")
         return empty(shape, *about, **more)
 
-    monkeypatch.setattr("falcon._numpy.backend.np.empty", refuse)
+    monkeypatch.setattr(np, "empty", refuse)
     plan.execute(a, a, None, out)
     monkeypatch.undo()
     np.testing.assert_array_equal(out, a @ a)
@@ -148,5 +145,4 @@ def test_kernels_that_the_environment_asks_for_are_said(monkeypatch, asked, kern
     else:
         monkeypatch.setenv("OPENBLAS_CORETYPE", asked)
     assert rates.held().startswith(said) and bool(rates.held()) == bool(said)
-    monkeypatch.setattr("falcon._numpy.backend.held", rates.held)
     assert falcon.show_config("dict")["numpy kernels"].get("note", "") == rates.held()

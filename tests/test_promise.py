@@ -11,8 +11,6 @@ import pytest
 import falcon
 from falcon._core.dtypes import of
 from falcon._core.options import DEFAULT_MAX_GROWTH
-from falcon._core.policy import host_policy
-from falcon._core.problem import Problem
 from falcon.bench import workloads
 from falcon.bench.errors import Sample
 from falcon.decision.candidates import scheme_candidates
@@ -21,6 +19,8 @@ from reference.classical import classical
 from reference.lcma import lcma
 from reference.scaling import powers_of_two, scaled
 from reference.strassen import strassen
+
+from .doors import Problem, host_policy
 
 
 def suited():

@@ -2,7 +2,6 @@
 
 import logging
 import pickle
-import sys
 import tracemalloc
 from dataclasses import replace
 
@@ -10,18 +9,18 @@ import numpy as np
 import pytest
 
 import falcon
+from falcon._backends import available_backends
 from falcon._core.dtypes import of
 from falcon._core.options import Options
-from falcon._core.problem import Problem
 from falcon._core.rates import Rates
 from falcon._core.scaling import Lines, Scaling, equilibrated
-from falcon._front import planner
 
+from .doors import Problem
 from .test_promise import suited
 
 EPS = {"f4": np.finfo("f4").eps, "f8": np.finfo("f8").eps}
 _FLOAT = Problem.of((512,) * 3, of("float32"), Options())
-HOST = [x.name for x in planner.available_backends() if not x.why_classical_only(_FLOAT)]
+HOST = [x.name for x in available_backends() if not x.why_classical_only(_FLOAT)]
 
 
 def normal(rows, columns, dtype="f4", seed=0):
@@ -29,16 +28,14 @@ def normal(rows, columns, dtype="f4", seed=0):
 
 
 @pytest.fixture
-def lcma(monkeypatch):
+def lcma(doors):
     """A machine that multiplies slowly and adds fast: an LCMA is predicted to be faster.
 
     B is packed all the same, for products of 1000 rows.
     """
-    monkeypatch.setattr("falcon.decision.ways.rates", lambda *_, **__: Rates(1e9, 1e13, 1e13))
-    pack = sys.modules["falcon._front.pack"]
-    monkeypatch.setattr(pack, "weight", lambda plan: not plan.problem.packed)
-    monkeypatch.setattr(pack, "_USUAL_ROWS", 1000)
-    monkeypatch.setattr(planner, "_plans", {})
+    doors.rates(Rates(1e9, 1e13, 1e13))
+    doors.packs(True)
+    doors.numbers(rows_to_pack_for=1000)
 
 
 @pytest.fixture

@@ -1,33 +1,22 @@
 """A run without libraries: peers whose speed is given, a clock that only they move."""
 
 import json
-import time
 from argparse import Namespace
 from typing import ClassVar
 
 import pytest
 
-from falcon.bench import compare, peers, suite
+from falcon.bench import suite
 from falcon.bench.compare import SideError
 from falcon.bench.peers import FALCON, TABLE, falcon_peer
 from falcon.bench.run import Run
 from falcon.bench.workloads import Case, Shape
 
+from ..doors import Doors
+
 MACHINE = {"cpu": "Test", "cpus": 2, "caches": {"l1d": 32768}, "memory": 2**34,
            "system": "none", "python": "3", "numpy": "2"}  # fmt: skip
 PEAK = {"threads": 2, "gflops": [{"dtype": "float32", "isa": "wide", "gflops": 9.5}]}
-
-
-class Clock:
-    """A clock that only timed calls and pauses move."""
-
-    def __init__(self, monkeypatch):
-        self.now = 0.0
-        monkeypatch.setattr(time, "monotonic", lambda: self.now)
-        monkeypatch.setattr(time, "sleep", self.move)
-
-    def move(self, seconds):
-        self.now += seconds
 
 
 class FakeWorker:
@@ -78,16 +67,15 @@ class FakeWorker:
 
 def pretend(monkeypatch, **speeds):
     """Replace what a suite needs from outside; return the class of workers."""
-    FakeWorker.clock, FakeWorker.log, FakeWorker.broken = Clock(monkeypatch), [], set()
+    doors = Doors(monkeypatch)
+    FakeWorker.clock, FakeWorker.log, FakeWorker.broken = doors.clock(), [], set()
     FakeWorker.started = []
     FakeWorker.speeds = {name.replace("_", " "): list(x) for name, x in speeds.items()}
-    monkeypatch.setattr(suite, "Worker", FakeWorker)
-    monkeypatch.setattr(peers, "Worker", FakeWorker)
-    monkeypatch.setattr(suite, "peak_entry", lambda threads, dtypes: dict(PEAK))
-    monkeypatch.setattr(compare, "describe_machine", lambda: dict(MACHINE))
+    doors.workers(FakeWorker)
+    doors.peers(peak=PEAK, machine=MACHINE)
     rates = {"float32": {"Zen": 5.0, "Old": 2.0}, "float64": {"Zen": 5.0, "Old": 7.0}}
-    monkeypatch.setattr(peers, "_CORETYPES", ("Old", "Older", "Zen"))
-    monkeypatch.setattr(peers, "coretype_rates", lambda workers, dtype, seconds: rates[dtype])
+    doors.numbers(coretypes=("Old", "Older", "Zen"))
+    doors.peers(rates=lambda workers, dtype, seconds: rates[dtype])
     return FakeWorker
 
 

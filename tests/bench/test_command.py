@@ -9,7 +9,7 @@ import pytest
 import falcon
 from falcon._cpu.peak import Peak
 from falcon._numpy import threads
-from falcon.bench import adapters, peers, records, suite
+from falcon.bench import peers, records
 from falcon.bench.adapters import LIBRARIES
 from falcon.bench.compare import own_classical
 from falcon.bench.run import INCOMPLETE
@@ -20,12 +20,10 @@ from .support import PEAK
 
 
 @pytest.fixture
-def small(monkeypatch):
+def small(doors):
     """Only NumPy as a peer."""
-    for module in (peers, suite):
-        monkeypatch.setattr(module, "TABLE", (peers.TABLE[0],))
-    monkeypatch.setattr(suite, "peak_entry", lambda threads, dtypes: dict(PEAK))
-    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    doors.peers((peers.TABLE[0],), PEAK)
+    doors.no_pauses()
 
 
 @pytest.mark.usefixtures("small")
@@ -90,11 +88,11 @@ def test_a_wrong_result_is_an_error(capsys, monkeypatch):
 
 
 @pytest.mark.usefixtures("small")
-def test_list_peers(capsys, monkeypatch):
+def test_list_peers(capsys, monkeypatch, doors):
     nobody = LIBRARIES["numpy"]  # of which a worker does not know
     monkeypatch.setitem(LIBRARIES, "nobody", nobody)
     absent = peers.Peer("nobody", "nobody")
-    monkeypatch.setattr(suite, "TABLE", (*peers.TABLE[:1], absent))
+    doors.peers((*peers.TABLE[:1], absent))
     status, out, _ = run(capsys, "bench", "--list-peers")
     assert status == 0
     lines = out.splitlines()
@@ -124,13 +122,13 @@ def test_workloads():
     assert Shape(8192, 8192, 8192) in WORKLOADS["squares"].shapes
 
 
-def test_the_peak(capsys, monkeypatch):
+def test_the_peak(capsys, monkeypatch, doors):
     found = [Peak("float32", "avx2", 2, 123.45)]
     monkeypatch.setattr("falcon._cpu.peak.measure", lambda threads: found)
     _, out, _ = run(capsys, "bench", "--peak", "--threads", "2")
     assert out.splitlines()[1].split() == ["avx2", "float32", "2", "123.5"]
     found.clear()
-    monkeypatch.setattr("falcon._front.info.backends", lambda: {"cpu": "not compiled"})
+    doors.without("cpu", "not compiled")
     status, out, err = run(capsys, "bench", "--peak")
     assert (status, out) == (2, "")
     assert "--peak needs falcon's own kernels: not compiled" in err
@@ -145,19 +143,13 @@ def test_the_classical_side_is_falcons_own_kernels(capsys):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int64"])
-def test_numpy_has_the_threads_of_the_comparison(capsys, monkeypatch, dtype):
+def test_numpy_has_the_threads_of_the_comparison(capsys, doors, dtype):
     """Whatever number its BLAS usually has; loops for integers have one."""
-    usual, seen, multiply = 16, [], np.matmul
+    usual = 16
     count = [usual]
     blas = threads.Blas(lambda: count[0], lambda x: count.__setitem__(0, x), {})
-    for module in (threads, adapters):
-        monkeypatch.setattr(module, "numpy_blas", lambda: blas)
-
-    def spy(*arguments, **how):
-        seen.append(count[0])
-        return multiply(*arguments, **how)
-
-    monkeypatch.setattr(np, "matmul", spy)
+    doors.peers(library=blas)
+    seen = doors.watched(np, "matmul", seen=lambda *_, **__: count[0])
     asked = "bench", "40,30,20", "--threads", 1, "--rounds", 1, "--json", "--dtype", dtype
     status, out, err = run(capsys, *asked)
     (case,) = json.loads(out)["cases"]
@@ -169,14 +161,8 @@ def test_numpy_has_the_threads_of_the_comparison(capsys, monkeypatch, dtype):
     assert count == [usual]
 
 
-def test_all_of_falcons_products_have_the_threads_of_the_comparison(capsys, monkeypatch):
-    seen, multiply = [], falcon.gemm
-
-    def spy(*arguments, **how):
-        seen.append(how["threads"])
-        return multiply(*arguments, **how)
-
-    monkeypatch.setattr(falcon, "gemm", spy)
+def test_all_of_falcons_products_have_the_threads_of_the_comparison(capsys, doors):
+    seen = doors.watched(falcon, "gemm", seen=lambda *_, threads, **__: threads)
     asked = "bench", "40,30,20", "--modulus", 1009, "--threads", 1, "--rounds", 1, "--json"
     status, out, _ = run(capsys, *asked)
     sides = json.loads(out)["cases"][0]["sides"]

@@ -131,8 +131,8 @@ def test_verdicts(document):
     assert fastest() == []
 
 
-def test_a_file_of_this_process(capsys, monkeypatch):
-    monkeypatch.setattr("time.sleep", lambda seconds: None)
+def test_a_file_of_this_process(capsys, doors):
+    doors.no_pauses()
     asked = ("bench", "40,30,20", "--dtype", "float64", "--scheme", "strassen", "--rounds", "1")
     assert main([*asked, "--case-seconds", "0", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

@@ -5,7 +5,7 @@ from argparse import Namespace
 
 import pytest
 
-from falcon.bench import compare, peers, suite
+from falcon.bench import peers, suite
 from falcon.bench.peers import FALCON, TABLE
 from falcon.bench.run import Run, run
 
@@ -90,13 +90,13 @@ def test_a_run_goes_on_where_it_stopped(monkeypatch, tmp_path):
     assert path.read_text(encoding="utf-8") == before
 
 
-def test_another_run_is_refused(monkeypatch, tmp_path):
+def test_another_run_is_refused(monkeypatch, doors, tmp_path):
     pretend(monkeypatch)
     path = tmp_path / "x.part"
     Run(path, comparison()).save()
     with pytest.raises(ValueError, match=r"begun with other cases, peers or settings.*delete it"):
         Run(path, comparison(sizes=(32,)))
-    monkeypatch.setattr(compare, "describe_machine", lambda: {**MACHINE, "cpu": "another"})
+    doors.peers(machine={**MACHINE, "cpu": "another"})
     with pytest.raises(ValueError, match="other cases"):
         Run(path, comparison())
     for text in ("hello\n", "[]", "{}"):
@@ -164,11 +164,11 @@ def test_the_best_kernels_are_those_of_the_first_dtype(monkeypatch):
     assert set(found["kernels"]) == {"float64", "float32"}
 
 
-def test_names_of_the_same_kernels_are_tried_once(monkeypatch):
+def test_names_of_the_same_kernels_are_tried_once(monkeypatch, doors):
     """The number of rounds is what the time allows."""
     tried = peers.coretype_rates
     worker = pretend(monkeypatch, **{TABLE[1].name: [1.0]})
-    monkeypatch.setattr(peers, "coretype_rates", tried)
+    doors.peers(rates=tried)
     ((entry, _),) = peers.identify([TABLE[1]], ["float32"], 2)
     assert set(entry["tried"]["float32"]) == {"Old", "Zen"}  # not "Older"
     assert len(worker.log) == 6
@@ -177,7 +177,7 @@ def test_names_of_the_same_kernels_are_tried_once(monkeypatch):
     assert len(worker.log) == 2
 
 
-def test_a_library_that_starts_slowly_is_left_out(monkeypatch):
+def test_a_library_that_starts_slowly_is_left_out(monkeypatch, doors):
     """Half of the time of a run is for measuring; falcon is awaited."""
     worker, ended = pretend(monkeypatch), threading.Event()
 
@@ -192,8 +192,8 @@ def test_a_library_that_starts_slowly_is_left_out(monkeypatch):
             self.stopped = why
             ended.set()
 
-    monkeypatch.setattr(peers, "Worker", Slow)
-    monkeypatch.setattr(peers, "_LEAST_STARTING", 0.5)
+    doors.workers(Slow)
+    doors.numbers(least_starting=0.5)
     torch = next(x for x in TABLE if x.name == "torch")
     found = peers.identify([FALCON, torch, TABLE[0]], ["float32"], 2, seconds=1.0)
     assert [x["absent"] for x, _ in found] == [

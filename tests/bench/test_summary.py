@@ -93,8 +93,8 @@ def test_the_answer(document, ratio, said):
     assert " ±?*" in summary.format_summary(document["cases"])
 
 
-def test_the_answer_is_the_last_line(capsys, monkeypatch):
-    monkeypatch.setattr("time.sleep", lambda seconds: None)
+def test_the_answer_is_the_last_line(capsys, monkeypatch, doors):
+    doors.no_pauses()
     layers = [Shape(24, 16, 12, "qkv"), Shape(48, 16, 12, "qkv")]
     monkeypatch.setattr(in_process.compare, "given_shapes", lambda options: layers)
     for details in ((), ("-v",)):

@@ -29,17 +29,17 @@ needs_core = pytest.mark.skipif(not HAS_CORE, reason="needs the compiled extensi
 
 
 @pytest.fixture
-def small(monkeypatch):
+def small(doors):
     """A large product that is small."""
-    monkeypatch.setattr(steps, "_LEAST", 250)
-    monkeypatch.setattr(steps, "room", lambda: 2**18)
+    doors.numbers(checked_size=250)
+    doors.checks(room=lambda: 2**18)
 
 
 @pytest.fixture
-def calls_alone(small, monkeypatch):
+def calls_alone(small, doors):
     """With few kernels."""
     some = [x for x in kernels() if str(x.operand) in ("float32", "float64")]
-    monkeypatch.setattr(steps, "kernels", lambda: some)
+    doors.checks(kernels=lambda: some)
 
 
 # --- what it finds --------------------------------------------------------------------------
@@ -235,7 +235,7 @@ def test_bits_that_depend_on_threads(monkeypatch):
 
 
 @pytest.mark.parametrize("fault", ["entry", "nan", "raises"])
-def test_calls_that_are_wrong(calls_alone, monkeypatch, fault):
+def test_calls_that_are_wrong(calls_alone, doors, fault):
     gemm = case.gemm
 
     def wrong(*operands, **options):
@@ -247,7 +247,7 @@ def test_calls_that_are_wrong(calls_alone, monkeypatch, fault):
             c[2, 2] *= 1 if fault == "nan" else 1 + 1e-12
         return c
 
-    monkeypatch.setattr(case, "gemm", wrong)
+    doors.checks(gemm=wrong)
     found = falcon.check()
     assert not found.ok
     steps = {x["step"] for x in found.failures}
@@ -260,7 +260,7 @@ def test_calls_that_are_wrong(calls_alone, monkeypatch, fault):
     assert "WRONG:" in str(found) and "FAILED" in repr(found)
 
 
-def test_a_large_product_that_is_wrong_in_a_row_that_is_not_compared(small, monkeypatch):
+def test_a_large_product_that_is_wrong_in_a_row_that_is_not_compared(small, doors):
     gemm = case.gemm
 
     def wrong(*operands, **options):
@@ -268,8 +268,8 @@ def test_a_large_product_that_is_wrong_in_a_row_that_is_not_compared(small, monk
         c[7, 3] += 1  # every third row and column is compared
         return c
 
-    monkeypatch.setattr(case, "gemm", wrong)
-    monkeypatch.setattr(steps, "_LEAST", 519)
+    doors.checks(gemm=wrong)
+    doors.numbers(checked_size=519)
     result = CheckResult()
     steps.run_cases("large product", steps.large()[0], "", result)
     assert len(result.failures) == 2 and result.rows[0].worst < 1
@@ -278,7 +278,7 @@ def test_a_large_product_that_is_wrong_in_a_row_that_is_not_compared(small, monk
 
 
 @pytest.mark.parametrize("modulus", steps.MODULI)
-def test_products_modulo_p_that_are_wrong(monkeypatch, modulus):
+def test_products_modulo_p_that_are_wrong(doors, modulus):
     gemm = case.gemm
 
     def wrong(*operands, **options):
@@ -288,13 +288,13 @@ def test_products_modulo_p_that_are_wrong(monkeypatch, modulus):
 
     products = list(steps.whole_calls(["numpy"], (of("int64"),), modulus=modulus))
     assert all(x.run() == ("", 0.0) for x in products)
-    monkeypatch.setattr(case, "gemm", wrong)
+    doors.checks(gemm=wrong)
     for x in products:
         assert x.run()[0].startswith("1 of 13493 entries differ, entry [3, 4]: ")
         assert x.where()["modulus"] == f"modulo {modulus}"
 
 
-def test_a_step_without_memory_is_left_out(calls_alone, monkeypatch):
+def test_a_step_without_memory_is_left_out(calls_alone, doors):
     gemm = case.gemm
 
     def full(a, b, **options):
@@ -302,7 +302,7 @@ def test_a_step_without_memory_is_left_out(calls_alone, monkeypatch):
             raise MemoryError
         return gemm(a, b, **options)
 
-    monkeypatch.setattr(case, "gemm", full)
+    doors.checks(gemm=full)
     found = falcon.check()
     (row,) = [x for x in found.rows if x.step == "large product"]
     assert (row.state, row.about) == ("-", "not enough memory")
@@ -363,13 +363,11 @@ def test_a_gibibyte_of_memory():
     assert "not enough memory" not in done.stdout
 
 
-def test_without_the_compiled_extension(small, monkeypatch):
+def test_without_the_compiled_extension(small, doors):
     """What the steps do where there are no kernels; .ci/without-compiler installs such a falcon."""
-    monkeypatch.setattr("falcon._check.steps.kernels", list)
-    monkeypatch.setattr("falcon._front.planner._plans", {})
     reason = "the compiled extension is missing (a test); install a C compiler"
-    monkeypatch.setattr("falcon._check.steps.why_missing", lambda: reason)
-    monkeypatch.setattr("falcon._cpu.backend.CpuBackend.why_unavailable", lambda self: reason)
+    doors.checks(kernels=list, why_missing=lambda: reason)
+    doors.without("cpu", reason)
     found = falcon.check()
     assert found.ok, str(found)
     assert [x.step for x in found.rows][:2] == ["kernels", "backend cpu"]

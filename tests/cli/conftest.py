@@ -6,9 +6,10 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def quiet(monkeypatch):
-    """Undo what the command line does to logging, and do without progress on a busy machine."""
-    monkeypatch.setattr("falcon._core.progress._FIRST", 1e6)
+def quiet(doors):
+    """Undo what the command line does to logging; no progress, and no pauses between timings."""
+    doors.numbers(first_progress=1e6)
+    doors.no_pauses()
     root, own = logging.getLogger(), logging.getLogger("falcon")
     handlers, level = list(root.handlers), own.level
     yield

@@ -76,8 +76,7 @@ def test_every_planning_option_is_a_flag(capsys):
     assert (tuned[0], "64 x 64 @ 64 x 64 float32: " in tuned[1]) == (0, True)
 
 
-def test_plan_compares_a_scheme_by_name(capsys, monkeypatch):
-    monkeypatch.setattr("time.sleep", lambda seconds: None)
+def test_plan_compares_a_scheme_by_name(capsys):
     arguments = (200, 200, 200, "--scheme", "winograd", "--backend", "numpy", "--rounds", 1)
     status, out, err = run(capsys, "plan", *arguments, "--compare")
     assert status == 0
@@ -160,13 +159,6 @@ def test_verbose_logs_every_plan(capsys, caplog):
 # --- bench ----------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def no_rest(monkeypatch):
-    """Do without the pauses between timings."""
-    monkeypatch.setattr("time.sleep", lambda seconds: None)
-
-
-@pytest.mark.usefixtures("no_rest")
 def test_bench_says_what_it_runs(capsys, monkeypatch):
     small = workloads.Workload([workloads.Shape(9, 9, 9)], ["float32"])
     monkeypatch.setitem(workloads.WORKLOADS, "cpu", small)
@@ -177,7 +169,6 @@ def test_bench_says_what_it_runs(capsys, monkeypatch):
 TINY = ("--shape", "40,30,20", "--shape", "17x5x9", "--rounds", 1, "--case-seconds", 0)
 
 
-@pytest.mark.usefixtures("no_rest")
 @pytest.mark.parametrize(
     ("dtype", "scheme"),
     [("float32", "auto"), ("float64", "strassen"), ("uint8", "strassen"), ("complex64", "auto"),
@@ -202,7 +193,6 @@ def test_bench(capsys, dtype, scheme):
             assert 0 <= sides[side]["error"] <= limit.get(dtype, 0)
 
 
-@pytest.mark.usefixtures("no_rest")
 def test_bench_table(capsys):
     status, out, _ = run(capsys, "bench", *TINY, "-v")
     assert status == 0
@@ -212,7 +202,6 @@ def test_bench_table(capsys):
     assert "* not known to 2 %" in out
 
 
-@pytest.mark.usefixtures("no_rest")
 def test_bench_is_bounded(capsys):
     options = ("--rounds", 1000, "--time-budget", 1e-9, "--json")
     status, out, err = run(capsys, "bench", *TINY, *options)
@@ -222,7 +211,6 @@ def test_bench_is_bounded(capsys):
     assert "time-budget" not in run(capsys, "bench", *TINY)[2]
 
 
-@pytest.mark.usefixtures("no_rest")
 def test_bench_models(capsys, monkeypatch):
     monkeypatch.setattr(
         workloads, "model_shapes", lambda name, tokens: [workloads.Shape(tokens, 8, 8, name)]
@@ -236,7 +224,6 @@ def test_bench_models(capsys, monkeypatch):
     assert "MiB taken" in out
 
 
-@pytest.mark.usefixtures("no_rest")
 def test_bench_skips_what_is_too_large(capsys):
     options = ("--max-gib", "0.001", "--rounds", 1, "--json")
     status, out, err = run(
@@ -289,7 +276,6 @@ def test_interrupt(monkeypatch, capsys):
     assert capsys.readouterr().err.endswith(said)
 
 
-@pytest.mark.usefixtures("no_rest")
 def test_interrupted_measurements_are_shown(monkeypatch, capsys):
     from falcon.bench.in_process import BesideNumpy
 

@@ -80,8 +80,7 @@ def test_a_file_in_place_of_a_name(capsys, found):
 
 
 @pytest.mark.parametrize("measure", [False, True])
-def test_schemes_of_a_format_and_their_speed(capsys, monkeypatch, measure):
-    monkeypatch.setattr("time.sleep", lambda seconds: None)
+def test_schemes_of_a_format_and_their_speed(capsys, measure):
     wanted = ["schemes", "2x2x2", "--size", "640", *(["--measure"] if measure else [])]
     status, out, _ = run(capsys, *wanted)
     assert status == 0
@@ -185,8 +184,7 @@ def test_verify_says_which_file_is_junk_and_why(capsys, tmp_path, name):
 
 
 @pytest.mark.parametrize("more", [(), ("--measure", "--size", "64")])
-def test_compared_schemes_of_one_name_are_told_apart(capsys, monkeypatch, tmp_path, more):
-    monkeypatch.setattr("time.sleep", lambda seconds: None)
+def test_compared_schemes_of_one_name_are_told_apart(capsys, tmp_path, more):
     path = tmp_path / "mine.json"
     schemes.get("strassen").save(path)
     status, out, _ = run(capsys, "schemes", *more, "--compare", path, "strassen", "winograd")

@@ -63,11 +63,11 @@ def test_records(pipe):
         records.read(pipe("x.json"))
 
 
-def test_a_profile(pipe, monkeypatch, caplog):
+def test_a_profile(pipe, monkeypatch, doors, caplog):
     monkeypatch.setenv("FALCON_PROFILE", str(pipe("profile.json")))
-    monkeypatch.setattr(machine, "_profiles", {})
     a = np.arange(90000.0).reshape(300, 300)
-    machine.replaced()
+    doors.new_process()
+    doors.nothing_registered()
     assert np.array_equal(falcon.gemm(a, np.eye(300)), a)
     assert "profile.json is a directory, pipe" in caplog.text
     monkeypatch.undo()

@@ -3,6 +3,7 @@
 import os
 import pickle
 import signal
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -12,8 +13,6 @@ import pytest
 import falcon
 from falcon._core.lazy import lazy
 from falcon._core.locks import ForkLock
-from falcon._front import planner
-from falcon.decision import machine
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 
@@ -40,11 +39,12 @@ def taken_in_a_child(lock):
     return os.waitstatus_to_exitcode(status) == 0
 
 
-@pytest.mark.parametrize(
-    "lock",
-    [machine._lock, planner._plans_lock],
-    ids=["machine", "planner"],
-)
+LOCKS = {f"{name}.{x}": lock for name, module in [*sys.modules.items()]
+         if name.startswith("falcon.") for x, lock in vars(module).items()
+         if isinstance(lock, ForkLock)}  # fmt: skip
+
+
+@pytest.mark.parametrize("lock", LOCKS.values(), ids=LOCKS)
 def test_locks_of_modules(lock):
     assert taken_in_a_child(lock)
 

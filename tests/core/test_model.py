@@ -13,9 +13,9 @@ from falcon._core import formulas, model
 from falcon._core.dtypes import of
 from falcon._core.fit import rate
 from falcon._core.model import CLASSICAL_STAGES, STAGES, bounds, counts, seconds
-from falcon._core.plan import Method
-from falcon._core.problem import Problem
 from falcon._core.rates import Rates
+
+from ..doors import Method, Problem
 
 FLOAT = of("float32")
 # Nothing is as cheap as adding here, so that combines are bound by memory.

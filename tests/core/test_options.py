@@ -26,11 +26,11 @@ ONES = np.ones((64, 64))
 
 
 @pytest.fixture
-def fresh(monkeypatch):
+def fresh(monkeypatch, doors):
     """No variables of falcon in the environment, and none read yet."""
     for name in (*VARIABLES, "OMP_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(options, "_base", None)
+    doors.environment()
     options._openmp_threads.cache_clear()
     yield monkeypatch
     options._openmp_threads.cache_clear()

@@ -8,11 +8,10 @@ import pytest
 import falcon
 from falcon._core.dtypes import of
 from falcon._core.options import Options
-from falcon._core.problem import Problem
 from falcon._core.rates import Rates
 from falcon._core.text import format_table
-from falcon.decision.search import Search
-from falcon.decision.ways import Way
+
+from ..doors import Problem, decided
 
 F4, F8 = of("float32"), of("float64")
 SLOW_MEMORY = Rates(multiply=1e11, add=1e9, bandwidth=1e7)
@@ -23,13 +22,7 @@ def chosen(shape=(2048, 2048, 2048), dtype="f8", rates=FAST_MEMORY, growth=8.0, 
     """Let the decision choose for a machine of these rates."""
     backend = falcon.plan((2, 2), (2, 2), backend="numpy").backend
     options = Options(max_growth=growth, workspace_limit=limit)
-
-    class OnMachine(Search):
-        def rates(self, way):
-            return rates
-
-    problem = Problem(*shape, of(dtype))
-    return OnMachine(problem, options, [Way(backend)], [backend]).plan()
+    return decided(Problem(*shape, of(dtype)), options, [backend], lambda _: rates)
 
 
 def test_problem_is_a_small_frozen_value():

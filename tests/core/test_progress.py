@@ -7,16 +7,14 @@ import time
 
 import pytest
 
-from falcon._core import progress
 from falcon._core.progress import Progress
 
 from ..support import HANG
 
 
 @pytest.fixture(autouse=True)
-def at_once(monkeypatch):
-    for name in ("_FIRST", "_NEXT", "_RENEWED"):
-        monkeypatch.setattr(progress, name, 0.01)
+def at_once(doors):
+    doors.numbers(first_progress=0.01, next_progress=0.01, renewed_progress=0.01)
 
 
 def until(is_there):
@@ -43,8 +41,8 @@ def test_lines_within_a_long_step(monkeypatch):
     assert len(sys.stderr.getvalue().splitlines()) == count
 
 
-def test_quick_commands_say_nothing(monkeypatch, capsys):
-    monkeypatch.setattr(progress, "_FIRST", 60)
+def test_quick_commands_say_nothing(doors, capsys):
+    doors.numbers(first_progress=60)
     with Progress("first"):
         pass
     assert capsys.readouterr().err == ""

@@ -1,6 +1,5 @@
 """Interleaved timings: sides take turns, ratios are pairwise, rounds go on until they are known."""
 
-import time
 from collections import Counter
 from itertools import chain, pairwise
 
@@ -10,16 +9,9 @@ import pytest
 from falcon._core.timing import Estimate, Record, Side, geometric_mean, interleave
 
 
-class Clock:
-    """A clock that only the timed calls move."""
-
-    def __init__(self, monkeypatch):
-        self.now = 0.0
-        self.slept = []
-        self.log = []
-        monkeypatch.setattr(time, "perf_counter", lambda: self.now)
-        monkeypatch.setattr(time, "monotonic", lambda: self.now)
-        monkeypatch.setattr(time, "sleep", self.slept.append)
+class Sides:  # whose calls alone move the clock
+    def __init__(self, clock):
+        self.move, self.slept, self.log = clock.move, clock.slept, []
 
     def side(self, name, *seconds, rest=0.5):
         """A side whose calls take these seconds, the last of them for ever."""
@@ -27,14 +19,14 @@ class Clock:
 
         def call():
             self.log.append(name)
-            self.now += left.pop(0) if len(left) > 1 else left[0]
+            self.move(left.pop(0) if len(left) > 1 else left[0])
 
         return Side.of(name, call, rest)
 
 
 @pytest.fixture
-def clock(monkeypatch):
-    return Clock(monkeypatch)
+def clock(doors):
+    return Sides(doors.clock(rests=False))
 
 
 def test_an_estimate():
@@ -119,7 +111,7 @@ def test_orders_can_be_repeated(clock):
 def test_a_side_that_slows_the_next_one_slows_no_side_always(clock):
     def side(name):
         def call():
-            clock.now += 1.07 if clock.log[-1:] == ["heavy"] else 1.0
+            clock.move(1.07 if clock.log[-1:] == ["heavy"] else 1.0)
             clock.log.append(name)
 
         return Side.of(name, call)

@@ -7,7 +7,7 @@ import os
 import numpy as np
 
 from falcon._core.dtypes import both, of
-from falcon._cpu.backend import _core
+from falcon._cpu.extension import _core
 
 from ..support import ROOT, python
 

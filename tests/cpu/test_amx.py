@@ -15,7 +15,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from falcon._cpu import _core, backend, extension
+from falcon._backends import BACKENDS
+from falcon._cpu import _core, extension
 from falcon._cpu.programs import engine_scheme
 from falcon._cpu.sources import isas_for
 from falcon.schemes import get
@@ -184,14 +185,14 @@ ctypes.CFUNCTYPE(None)(ctypes.addressof(ctypes.c_char.from_buffer(page)))()
 # --- permission, and falcon's own calls -----------------------------------------------------------
 
 
-def test_show_config_says_why_tiles_are_refused(monkeypatch):
+def test_show_config_says_why_tiles_are_refused(monkeypatch, doors):
     why = "Linux refuses the use of tile registers: Operation not supported (arch_prctl)"
-    cpu = backend.CpuBackend()
+    cpu = BACKENDS["cpu"]
     assert not [x for x in cpu.describe() if "refused" in x] or "amx_bf16" not in REAL
     monkeypatch.setattr(_core, "refused_isas", lambda: {"amx_bf16": why})
     assert cpu.describe()["amx_bf16 refused"] == why
     if "amx_bf16" not in REAL:
-        monkeypatch.setattr(extension, "forced_isa", lambda: "amx_bf16")
+        doors.forced_isa("amx_bf16")
         assert why in extension._reason()
 
 

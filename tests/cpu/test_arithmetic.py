@@ -10,7 +10,6 @@ from falcon._core.dtypes import BY_ARITHMETIC
 from falcon._cpu import extension
 from falcon._cpu.extension import has_kernel
 from falcon._cpu.programs import engine_scheme
-from falcon._front import planner
 from falcon.bench.records import plan_entry
 from falcon.schemes import get
 from reference.split import leading_bits, parts, split_product
@@ -32,13 +31,12 @@ def tiles(emulated_libraries, request):
 
 
 @pytest.fixture
-def backend(request, monkeypatch):
+def backend(request, doors):
     """The backend that multiplies parts: "cpu", by emulated tiles where there is no AMX."""
     if HAS_TILES:
         yield "cpu"
         return
-    monkeypatch.setattr(extension, "forced_isa", lambda: None)
-    monkeypatch.setattr(planner, "_plans", {})
+    doors.forced_isa(None)
     with emulated.kernels(request.getfixturevalue("emulated_libraries"), "emulated"):
         for known in (extension.isa, has_kernel):
             known.cache_clear()
@@ -196,10 +194,9 @@ def test_what_it_does_not_fit_is_said():
         assert falcon.plan(a.astype(float), b.astype(float)).method.arithmetic is None
 
 
-def test_without_tiles_nothing_multiplies_parts(monkeypatch):
+def test_without_tiles_nothing_multiplies_parts(doors):
     """By a keyword it is an error, which says why; a setting is for machines that have them."""
-    monkeypatch.setattr("falcon._cpu.backend.has_kernel", lambda row: row.arithmetic is None)
-    monkeypatch.setattr(planner, "_plans", {})
+    doors.without_kernels(lambda row: row.arithmetic is not None)
     a, b = (np.round(4 * x) for x in operands(90, 70, 50))
     for call in (falcon.gemm, falcon.plan, lambda a, b, **how: falcon.pack(b, **how)):
         with pytest.raises(TypeError, match="float32 by bf16x6 need AMX_BF16"):

@@ -7,8 +7,9 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
+from falcon._backends import BACKENDS
 from falcon._core.dtypes import BY_ARITHMETIC, ENGINE, ENGINE_NAMES, PAIRS
-from falcon._cpu import _core, backend, extension, peak, sources
+from falcon._cpu import _core, extension, peak, sources
 from falcon.codegen.program import Op
 
 from .support import SOURCES, gemm
@@ -83,7 +84,7 @@ def info(dtype, isa):
 
 
 def test_the_reported_kernels_run():
-    reported = backend.CpuBackend().describe()
+    reported = BACKENDS["cpu"].describe()
     assert reported["in use"] == extension.isa()
     for row in OWN:
         assert reported[f"{row.engine} kernel"] == ran(row, extension.isa())

@@ -6,13 +6,14 @@ are not finite: tests/contract and the C driver.
 
 from fractions import Fraction
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import falcon
 from falcon import Scheme, release_workspace, schemes
-from falcon._cpu import _core, blocking, pool
+from falcon._cpu import _core, pool
 from falcon._cpu.programs import engine_scheme
 from falcon.codegen import combine_b, updates
 from falcon.codegen.program import Instruction, Op, Program
@@ -165,40 +166,35 @@ def test_error_bound_and_growth(scheme, name):
     assert np.median(ratios) == pytest.approx(plan.growth, rel=0.1)
 
 
-class Ledger:
-    """Stands in for `_core` in pool.py and remembers what is allocated."""
-
-    def __init__(self):
-        self.sizes = []
-
-    def Workspace(self, nbytes):
-        self.sizes.append(nbytes)
-        return _core.Workspace(nbytes)
+@pytest.fixture
+def ledger(monkeypatch):
+    """The sizes of the workspaces that are allocated."""
+    sizes = []
+    made = SimpleNamespace(Workspace=lambda n: sizes.append(n) or _core.Workspace(n))
+    monkeypatch.setattr(pool, "_core", made)
+    return sizes
 
 
 @both
-def test_a_limit_above_what_is_kept_otherwise_is_used(name, monkeypatch):
+def test_a_limit_above_what_is_kept_otherwise_is_used(name, ledger, doors):
     """Fewer passes, and the next call finds the workspace; at most a share of the memory."""
     rng = np.random.default_rng(11)
     # Plans are cached, so this test has shapes of its own.
     a, b = (whole(rng, x, name=name).astype(DTYPES[name]) for x in ((517, 523), (523, 541)))
     least = (1 if name in REAL else 2) << 20
-    small = pool.Pool(least)
-    monkeypatch.setattr(pool, "shared", lambda: small)
+    small = doors.memory(kept=least)
     options = {"backend": "cpu", "scheme": "strassen@strassen", "threads": 2}
     usual = falcon.plan(a, b, **options)
     assert usual.workspace <= least
     plan = falcon.plan(a, b, workspace_limit=1 << 26, **options)
     assert least < plan.workspace <= 1 << 26
     assert np.prod(plan.method.chunks) > np.prod(usual.method.chunks)
-    ledger = Ledger()
-    monkeypatch.setattr(pool, "_core", ledger)
     for limit in (1 << 26, None, 1 << 26):
         c = falcon.gemm(a, b, workspace_limit=limit, **options)
         np.testing.assert_array_equal(c, exact(a) @ exact(b))
-    assert ledger.sizes == [plan.workspace]
+    assert ledger == [plan.workspace]
     assert small.nbytes == plan.workspace
-    monkeypatch.setattr(blocking, "largest_bytes", lambda: 2 * least)
+    doors.memory(largest=2 * least)
     assert falcon.plan(a, b, workspace_limit=1 << 40, **options).workspace <= 2 * least
 
 
@@ -214,19 +210,18 @@ def test_more_threads_than_the_passes_were_chosen_for_keep_the_limit():
 @pytest.mark.parametrize("lies", ["rows", "columns", "misaligned", "byte-swapped"])
 @pytest.mark.parametrize("name", ["f64", "c64"])
 @pytest.mark.parametrize("scheme", ["classical", "2x3x4:20", "strassen@3x2x3:15"])
-def test_a_limit_counts_every_buffer_or_is_refused(scheme, name, who, lies, monkeypatch):
+def test_a_limit_counts_every_buffer_or_is_refused(scheme, name, who, lies, ledger):
     """Operands and results that the engine cannot address are copied: inside the limit."""
     rng, kept, K = np.random.default_rng(10), 0, 341 if who == "a" else 1041
     a, b = (whole(rng, x, name=name).astype(DTYPES[name]) for x in ((131, K), (K, 257)))
     c = np.ones((131, 257), a.dtype)
-    expected, ledger = exact(a) @ exact(b), Ledger()
-    monkeypatch.setattr(pool, "_core", ledger)
+    expected = exact(a) @ exact(b)
     room = {"a": a, "out": c}[who].nbytes if lies in ("misaligned", "byte-swapped") else 0
     left = laid(a, lies) if who == "a" else a
     for limit, threads, beta in product((None, 1 << 20, 400_000), (1, 2), (0, 1)):
         how = {"backend": "cpu", "scheme": scheme, "threads": threads, "workspace_limit": limit}
         release_workspace()
-        ledger.sizes.clear()
+        ledger.clear()
         into = laid(c, "rows" if who == "a" else lies)
         try:
             falcon.gemm(left, b, c if beta else None, beta=beta, out=into, **how)
@@ -234,10 +229,10 @@ def test_a_limit_counts_every_buffer_or_is_refused(scheme, name, who, lies, monk
             assert "workspace_limit" in str(error) and room + (limit or 0) < 1 << 21
             continue
         np.testing.assert_array_equal(into, expected + beta)
-        assert len(ledger.sizes) <= 1
-        assert limit is None or sum(ledger.sizes) + room <= limit
+        assert len(ledger) <= 1
+        assert limit is None or sum(ledger) + room <= limit
         if lies == "rows" and not beta:
-            assert sum(ledger.sizes) == falcon.plan(a, b, **how).workspace
+            assert sum(ledger) == falcon.plan(a, b, **how).workspace
         kept += limit is not None
     assert kept
     release_workspace()

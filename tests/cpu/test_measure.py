@@ -1,17 +1,16 @@
 """Measured rates are those of an engine that keeps to the model; disturbed times are refused."""
 
-import time
-
 import pytest
 
+from falcon._backends import BACKENDS
 from falcon._core import fit
 from falcon._core.dtypes import of
 from falcon._core.fit import DisturbedError, fit_rates, timed_in_turn
 from falcon._core.model import seconds
-from falcon._core.problem import Problem
 from falcon._core.rates import Rates
 from falcon._cpu import blocking, measure
-from falcon._cpu.backend import CpuBackend
+
+from ..doors import Problem
 
 TRUE = Rates(2e11, 8e9, 3e9, overlap=0.0, tile=(12, 16))
 
@@ -48,17 +47,14 @@ def test_two_percent_of_noise_change_rates_by_little():
     assert made.multiply == pytest.approx(TRUE.multiply, rel=0.05)
 
 
-def test_calls_are_timed_in_turn_and_disturbed_ones_refused(monkeypatch):
-    clock, order = [0.0], []
-    share = [1.0]
-    for module in (fit, time):
-        monkeypatch.setattr(module, "perf_counter", lambda: clock[0])
-    monkeypatch.setattr(fit, "process_time", lambda: share[0] * clock[0])
+def test_calls_are_timed_in_turn_and_disturbed_ones_refused(monkeypatch, doors):
+    clock, order, share = doors.clock(), [], [1.0]
+    monkeypatch.setattr(fit, "process_time", lambda: share[0] * clock.now)
 
     def call(name, times):
         def run():
             order.append(name)
-            clock[0] += next(times)
+            clock.move(next(times))
 
         return run
 
@@ -76,7 +72,7 @@ def test_the_machine_is_measured():
     kernel = measure._core.kernel_info("f32", measure.isa())
     for _ in range(5):
         try:
-            made = measure.measure(CpuBackend(), of("float32"), 1, 0.5)
+            made = measure.measure(BACKENDS["cpu"], of("float32"), 1, 0.5)
         except DisturbedError:
             continue
         assert made.multiply > 1e9 and made.tile == (kernel["mr"], kernel["vlen"])

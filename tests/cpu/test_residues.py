@@ -67,8 +67,8 @@ def test_reductions_are_those_of_numpy(isa, modulus, kind):
                     np.testing.assert_array_equal(out, wanted)
 
 
-def test_matrices_that_the_engine_cannot_address_are_copied_piece_by_piece(monkeypatch):
-    monkeypatch.setattr(by_engine, "_ELEMENTS", 8)  # two lines
+def test_matrices_that_the_engine_cannot_address_are_copied_piece_by_piece(doors):
+    doors.numbers(copied_at_once=8)  # two lines
     x, wanted = np.arange(-6, 6).reshape(3, 4), [[1, 2, 3, -3], [-2, -1, 0, 1], [2, 3, -3, -2]]
     odd = np.zeros((3, 33), np.int8)[:, 1:].view([("", "i1"), ("x", "i4"), ("", "i1", 3)])["x"]
     odd[...] = x

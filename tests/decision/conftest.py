@@ -2,21 +2,15 @@
 
 import pytest
 
-from falcon._core import options
-
-from .support import forget
-
 
 @pytest.fixture
-def folder(monkeypatch, tmp_path):
-    monkeypatch.setenv("FALCON_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.delenv("FALCON_PROFILE", raising=False)
-    forget(monkeypatch)
+def folder(doors, tmp_path):
+    doors.environment(FALCON_CACHE_DIR=str(tmp_path / "cache"), FALCON_PROFILE=None)
+    doors.new_process()
     return tmp_path / "cache"
 
 
 @pytest.fixture(autouse=True)
-def native(monkeypatch):
+def native(doors):
     """float32 arithmetic on every machine: rates and candidates are those that a test gives."""
-    monkeypatch.setenv("FALCON_ARITHMETIC", "native")
-    monkeypatch.setattr(options, "_base", None)
+    doors.environment(FALCON_ARITHMETIC="native")

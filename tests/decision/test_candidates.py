@@ -7,15 +7,13 @@ import numpy as np
 import pytest
 
 from falcon import schemes
+from falcon._backends import BACKENDS
 from falcon._core.bound import growth_of_sums
 from falcon._core.dtypes import of
-from falcon._core.plan import Candidate, Method
-from falcon._core.policy import PACKED, host_policy
-from falcon._core.problem import Problem
-from falcon._cpu.backend import CpuBackend
 from falcon.decision import explain
 from falcon.decision.candidates import scheme_candidates
-from falcon.decision.search import preferred
+
+from ..doors import PACKED, Candidate, Method, Problem, host_policy, preferred
 
 BIG = Problem(2048, 2048, 2048, of("float32"))
 SIZES = (1, 64, 65, 7 * 64, 8 * 64 - 1, 8 * 64, 10_000)
@@ -68,7 +66,7 @@ def test_where_floats_hold_integers_schemes_whose_sums_fit_are_candidates(room):
 def test_panels_of_a_packed_operand_have_a_price():
     """Strassen holds 0.75 further copies of B: it must save 0.75 % more of the time."""
     strassen = schemes.get("strassen")
-    assert CpuBackend().policy(dataclasses.replace(BIG, packed=True)) is PACKED
+    assert BACKENDS["cpu"].policy(dataclasses.replace(BIG, packed=True)) is PACKED
     assert PACKED.price(None) == host_policy(BIG).price(strassen) == 1.0
     assert PACKED.price(strassen) == pytest.approx(1.0075)
     options = [Method("made up", x, (2048,) * 3, 0) for x in (None, strassen)]

@@ -14,15 +14,12 @@ import pytest
 import falcon
 from falcon._core.dtypes import of
 from falcon._core.fit import DisturbedError
-from falcon._core.problem import Problem
 from falcon._core.rates import Rates
-from falcon.decision import machine as machine_module
-from falcon.decision import rates as rates_module
 from falcon.decision.machine import profile, revision
 from falcon.decision.rates import measure_all, rates
 from falcon.decision.store import read
 
-from .support import forget
+from ..doors import Problem
 
 SOME = Rates(2e9, 3e9, 4e9, overlap=0.0, tile=(12, 16))
 F4, F8 = of("float32"), of("float64")
@@ -120,10 +117,10 @@ def test_threads_that_measure_at_once_agree():
 # --- kept on disk ---------------------------------------------------------------------------
 
 
-def test_the_next_process_reads_what_this_one_measured(folder, monkeypatch):
+def test_the_next_process_reads_what_this_one_measured(folder, doors):
     backend = Made()
     ask(backend)
-    forget(monkeypatch)
+    doors.new_process()
     again = Made()
     assert ask(again) == SOME
     assert again.calls == []
@@ -164,10 +161,10 @@ def damage(path, how):
 
 
 @pytest.mark.parametrize("how", [*TEXTS, *CONTENTS])
-def test_a_damaged_file_is_ignored_with_one_line(folder, monkeypatch, caplog, how):
+def test_a_damaged_file_is_ignored_with_one_line(folder, doors, caplog, how):
     ask(Made())
     damage(stored(folder), how)
-    forget(monkeypatch)
+    doors.new_process()
     backend = Made()
     with caplog.at_level(logging.WARNING, "falcon"):
         ask(backend)
@@ -176,14 +173,14 @@ def test_a_damaged_file_is_ignored_with_one_line(folder, monkeypatch, caplog, ho
     assert len(caplog.records) == 1
     assert "is ignored" in caplog.text
     assert str(stored(folder)) in caplog.text
-    forget(monkeypatch)  # and replaced by a sound one
+    doors.new_process()  # and replaced by a sound one
     caplog.clear()
     ask(backend)
     assert len(backend.calls) == 2
     assert not caplog.records
 
 
-def test_a_folder_that_cannot_be_made(folder, monkeypatch, caplog):
+def test_a_folder_that_cannot_be_made(folder, caplog):
     folder.parent.mkdir(exist_ok=True)
     folder.write_text("a file where the folder should be")
     backend = Made()
@@ -194,9 +191,8 @@ def test_a_folder_that_cannot_be_made(folder, monkeypatch, caplog):
     assert len(caplog.records) <= 1
 
 
-def test_no_home(monkeypatch):
-    monkeypatch.delenv("FALCON_CACHE_DIR")
-    monkeypatch.setattr(machine_module, "cache_folder", lambda: None)
+def test_no_home(doors):
+    doors.no_home()
     backend = Made()
     assert ask(backend) == SOME
     assert profile([backend], 0).path is None
@@ -205,17 +201,9 @@ def test_no_home(monkeypatch):
 # --- pinned ---------------------------------------------------------------------------------
 
 
-def pin(monkeypatch, path):
-    forget(monkeypatch)
-    monkeypatch.setenv("FALCON_PROFILE", str(path))
-
-
-def ships(monkeypatch, found):
-    """Ship these rates."""
-    row = rates_module.Row("", "made up", "fast", "float32", 1, found)
-    monkeypatch.setattr(rates_module, "_rows_of", lambda *_: [row])
-    monkeypatch.setattr(rates_module, "shipped", lambda: [row])
-    monkeypatch.setattr(rates_module, "_is_shipped", lambda _: True)
+def pin(doors, path):
+    doors.new_process()
+    doors.environment(FALCON_PROFILE=str(path))
 
 
 def ask_host(backend, dtype=F4):
@@ -229,12 +217,12 @@ def measured(folder):
     return stored(folder)
 
 
-def test_a_pinned_profile_is_used_as_it_is(measured, monkeypatch, caplog, tmp_path):
+def test_a_pinned_profile_is_used_as_it_is(measured, doors, caplog, tmp_path):
     mine = tmp_path / "mine.json"
     measured.rename(mine)
     text = mine.read_text()
-    pin(monkeypatch, mine)
-    ships(monkeypatch, Rates(7.0, 7.0, 7.0))
+    pin(doors, mine)
+    doors.ships(Rates(7.0, 7.0, 7.0))
     backend = Made(found=Rates(1.0, 1.0, 1.0))
     with caplog.at_level(logging.WARNING, "falcon"):
         assert ask_host(backend) == SOME
@@ -245,8 +233,8 @@ def test_a_pinned_profile_is_used_as_it_is(measured, monkeypatch, caplog, tmp_pa
     assert "(FALCON_PROFILE)" in str(profile([backend]))
 
 
-def test_a_pinned_profile_of_another_machine_is_used_and_named(measured, monkeypatch, caplog):
-    pin(monkeypatch, measured)
+def test_a_pinned_profile_of_another_machine_is_used_and_named(measured, doors, caplog):
+    pin(doors, measured)
     moved = Made(kernels="slow")
     with caplog.at_level(logging.WARNING, "falcon"):
         assert ask_host(moved) == SOME
@@ -255,9 +243,9 @@ def test_a_pinned_profile_of_another_machine_is_used_and_named(measured, monkeyp
         assert part in caplog.text
 
 
-def test_a_pinned_profile_that_is_missing(monkeypatch, caplog, tmp_path):
-    pin(monkeypatch, tmp_path / "none.json")
-    ships(monkeypatch, SOME)
+def test_a_pinned_profile_that_is_missing(doors, caplog, tmp_path):
+    pin(doors, tmp_path / "none.json")
+    doors.ships(SOME)
     with caplog.at_level(logging.WARNING, "falcon"):
         assert ask_host(Made()) == SOME
     assert len(caplog.records) == 1
@@ -265,8 +253,8 @@ def test_a_pinned_profile_that_is_missing(monkeypatch, caplog, tmp_path):
     assert not (tmp_path / "none.json").exists()
 
 
-def test_what_is_measured_at_first_use_is_not_written_to_it(monkeypatch, tmp_path):
-    pin(monkeypatch, tmp_path / "none.json")
+def test_what_is_measured_at_first_use_is_not_written_to_it(doors, tmp_path):
+    pin(doors, tmp_path / "none.json")
     backend = Made()  # of which no rates are shipped
     assert [ask_host(backend), ask_host(backend)] == [SOME, SOME]
     assert backend.calls == [("float32", 1)]
@@ -276,7 +264,7 @@ def test_what_is_measured_at_first_use_is_not_written_to_it(monkeypatch, tmp_pat
 # --- measuring everything -------------------------------------------------------------------
 
 
-def test_measure_all(folder, monkeypatch):
+def test_measure_all(folder, doors):
     backend, steps = Made(), []
     before = revision()
     made, disturbed = measure_all([backend], [F4, F8, of("int32")], [1, 2], steps.append)
@@ -284,13 +272,13 @@ def test_measure_all(folder, monkeypatch):
     assert set(made.rates) == {("made up", x, t) for x in ("float32", "float64") for t in (1, 2)}
     assert len(steps) == 4
     assert revision() > before
-    forget(monkeypatch)
+    doors.new_process()
     assert profile([backend]).rates == made.rates
 
 
-def test_measure_all_writes_to_a_pinned_file(monkeypatch, tmp_path):
+def test_measure_all_writes_to_a_pinned_file(doors, tmp_path):
     mine = tmp_path / "deep" / "mine.json"
-    pin(monkeypatch, mine)
+    pin(doors, mine)
     measure_all([Made()], [F4], [1], lambda _: None)
     assert len(read(mine, {}).rates) == 1
 
@@ -314,7 +302,7 @@ def test_what_was_disturbed_is_measured_again_or_keeps_what_it_had(folder):
     assert len(steps) == 4
 
 
-def test_measure_all_keeps_what_was_measured_until_ctrl_c(folder, monkeypatch):
+def test_measure_all_keeps_what_was_measured_until_ctrl_c(folder, doors):
     def tick(step):
         if "float64" in step:
             raise KeyboardInterrupt
@@ -323,6 +311,6 @@ def test_measure_all_keeps_what_was_measured_until_ctrl_c(folder, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         measure_all([Made()], [F4, F8], [1], tick)
     assert revision() > before
-    forget(monkeypatch)
+    doors.new_process()
     again = profile([Made()])
     assert set(again.rates) == {("made up", "float32", 1)}

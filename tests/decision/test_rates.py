@@ -5,19 +5,17 @@ import pytest
 from falcon._backends import BACKENDS, available_backends
 from falcon._core.dtypes import BY_ARITHMETIC, of
 from falcon._core.options import Options
-from falcon._core.problem import Problem
 from falcon._core.rates import Rates
-from falcon._numpy.backend import NumpyBackend
 from falcon.decision import machine
 from falcon.decision import rates as rates_module
 from falcon.decision.rates import Row, nearest, on_threads, rates, shipped, source
 
-from .support import forget
+from ..doors import Problem
 
 F4 = of("float32")
 
 
-class Added(NumpyBackend):
+class Added(type(BACKENDS["numpy"])):
     """A backend that is no more than an entry of the table."""
 
     name = "added"
@@ -35,14 +33,14 @@ def row(backend="x", kernels="fast", dtype="float32", threads=1, cpu="", multipl
 
 
 @pytest.mark.parametrize("name", ["float32", "float64", "bfloat16", "int32", "int64", "complex64"])
-def test_rates_are_shipped(folder, monkeypatch, name):
+def test_rates_are_shipped(folder, doors, name):
     """Without measuring, and the same ones every time."""
-    for backend in (BACKENDS["cpu"], BACKENDS["numpy"]):
-        monkeypatch.setattr(type(backend), "measure", lambda *_, **__: 1 / 0)
+    doors.unmeasurable()
+    for backend in BACKENDS.values():
         problem = Problem(1, 1, 1, of(name), threads=3)
         if backend.why_unavailable() is None and backend.why_not(problem) is None:
             found = rates(backend, problem, available_backends())
-            forget(monkeypatch)
+            doors.new_process()
             assert rates(backend, problem, available_backends()) == found
             assert found.multiply > 0
             assert "shipped, recorded on" in source(backend, problem, available_backends())

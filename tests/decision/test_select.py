@@ -3,26 +3,20 @@ time.
 """
 
 import dataclasses
-import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from falcon import Scheme, schemes
-from falcon._backends import available_backends
+from falcon._backends import BACKENDS, available_backends
 from falcon._core.dtypes import of
 from falcon._core.model import seconds
 from falcon._core.options import Options
-from falcon._core.plan import Candidate, Method
-from falcon._core.policy import host_policy
-from falcon._core.problem import Problem
 from falcon._core.rates import Rates
-from falcon._cpu.backend import CpuBackend
-from falcon._numpy.backend import NumpyBackend
 from falcon.decision.candidates import scheme_candidates
-from falcon.decision.search import Search
-from falcon.decision.ways import Way, ways
+
+from ..doors import Candidate, Method, Problem, decided, host_policy, ways
 
 FLOAT, INT = of("float32"), of("int32")
 # Multiplying is expensive, the rest is cheap: LCMAs win early.
@@ -80,20 +74,12 @@ def request(scheme="auto", max_growth=8.0, limit=None, threads=1):
 
 def choose(problem=BIG, asked=None, backends=None, machine=None):
     backends, machine = backends or [Made()], machine or Machine()
-
-    class OnMachine(Search):
-        def rates(self, way):
-            return machine(way.backend, problem)
-
-        def source(self, way):
-            return "made up"
-
-    return OnMachine(problem, asked or request(), [Way(x) for x in backends], backends).plan()
+    return decided(problem, asked or request(), backends, lambda x: machine(x, problem))
 
 
 @pytest.fixture
 def cpu(engine):
-    return CpuBackend()
+    return BACKENDS["cpu"]
 
 
 # --- the fastest ----------------------------------------------------------------------------
@@ -252,7 +238,7 @@ def test_growth_does_not_matter_for_integers():
 @pytest.mark.parametrize("limit", [0, 2**20, 2**26, 2**40])
 def test_workspace_limit(limit):
     """With the real backend, which cuts problems into chunks."""
-    plan = choose(asked=request(limit=limit), backends=[NumpyBackend()])
+    plan = choose(asked=request(limit=limit), backends=[BACKENDS["numpy"]])
     assert plan.workspace <= limit
     for x in plan.candidates:
         assert x.refused or x.method.workspace <= limit
@@ -353,13 +339,13 @@ def test_few_rows_read_b_in_place(cpu, monkeypatch, problem, in_place, chosen):
         ((4, 4096, 4096), True),  # few rows
     ],
 )
-def test_small_products_and_short_k_are_a_librarys(cpu, monkeypatch, sizes, own):
+def test_small_products_and_short_k_are_a_librarys(cpu, doors, sizes, own):
     """Without rates: falcon's kernels run wherever they are not slower."""
     problem, own = Problem(*sizes, FLOAT), own and cpu.kernels() != "generic"
-    assert cpu.beats_blas(problem) == own and not NumpyBackend().beats_blas(problem)
+    assert cpu.beats_blas(problem) == own and not BACKENDS["numpy"].beats_blas(problem)
     found = ways(problem, request(), available_backends())
     assert [x.backend.name for x in found] == (["cpu", "numpy"] if own else ["numpy", "cpu"])
-    monkeypatch.setattr("falcon._cpu.backend.isa", lambda: "generic")
+    doors.isa("generic")
     assert not cpu.beats_blas(problem)
 
 
@@ -415,7 +401,7 @@ def test_fractional_schemes_are_no_candidates_for_integers(clean):
 
 
 def test_the_same_input_gives_the_same_plan():
-    backend, machine = NumpyBackend(), Machine(Rates(7e10, 5e9, 1.3e9))
+    backend, machine = BACKENDS["numpy"], Machine(Rates(7e10, 5e9, 1.3e9))
     first, again = (choose(BIG, request(limit=2**27), [backend], machine) for _ in range(2))
     assert (first.method, first.candidates) == (again.method, again.candidates)
     assert first.explain(999) == again.explain(999)
@@ -425,7 +411,7 @@ def test_the_same_input_gives_the_same_plan():
 
 
 @pytest.mark.parametrize("limit", [None, 2**28, 2**24])
-def test_pruning_loses_nothing(cpu, monkeypatch, limit):
+def test_pruning_loses_nothing(cpu, doors, limit):
     """The choice is as fast as if every scheme had been worked out."""
     rates = Rates(8.6e10, 9e9, 2.2e9, overlap=0.0, tile=(6, 8))
     random = np.random.default_rng(7)
@@ -435,11 +421,7 @@ def test_pruning_loses_nothing(cpu, monkeypatch, limit):
     ]
     asked = request(limit=limit)
     pruned = [choose(x, asked, [cpu], Machine(rates)) for x in problems]
-    monkeypatch.setattr(
-        sys.modules["falcon.decision.ways"],
-        "bounds",
-        lambda *x, **_: [(0.0, at) for at in range(len(x[1]))],
-    )
+    doors.every_scheme_is_worked_out()
     for problem, plan in zip(problems, pruned, strict=True):
         full = choose(problem, asked, [cpu], Machine(rates))
         assert plan.method == full.method

@@ -7,24 +7,22 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.plan import Candidate
 from falcon._core.rates import Rates
 from falcon._core.timing import Record
 from falcon._front import tune as tune_module
 from falcon._front.tune import COLUMNS, Measured, compare, rivals
 from falcon.decision import machine as machine_module
-from falcon.decision.select import digest
 from falcon.decision.store import Choice, Fastest
 
-from .support import forget
+from ..doors import Candidate, digest
 
 SHAPE = (260, 270, 280)
 
 
 @pytest.fixture(autouse=True)
-def known(folder, monkeypatch):
+def known(folder, doors):
     """Nothing, whatever other tests register."""
-    monkeypatch.setattr("falcon.decision.select.generation", lambda: 0)
+    doors.nothing_registered()
     machine_module.replaced()
     yield
     machine_module.replaced()
@@ -55,14 +53,12 @@ def test_used_unless_it_is_turned_off():
     assert plan().scheme is None
 
 
-def test_the_next_process_remembers_unless_another_profile_is_pinned(monkeypatch, tmp_path):
+def test_the_next_process_remembers_unless_another_profile_is_pinned(doors, tmp_path):
     remember("numpy", "hopcroft-kerr[3x3x2]")
-    forget(monkeypatch)
-    machine_module.replaced()
+    doors.new_process()
     assert plan().scheme.format == (3, 3, 2)
-    forget(monkeypatch)
-    monkeypatch.setenv("FALCON_PROFILE", str(tmp_path / "pinned.json"))
-    machine_module.replaced()
+    doors.environment(FALCON_PROFILE=str(tmp_path / "pinned.json"))
+    doors.new_process()
     assert plan().scheme is None
 
 
@@ -85,14 +81,14 @@ def test_a_symmetric_product_of_tuned_sizes_is_guarded():
     assert not falcon.plan(x.T, x).tuned
 
 
-def test_tune_remembers_the_fastest(monkeypatch):
+def test_tune_remembers_the_fastest(doors):
     """On a made-up clock on which NumPy's Strassen is the fastest."""
 
     def turns(sides, rounds, **_):
         assert rounds == 2
         return [Record(x.name, (10.0 - i, 11.0 - i)) for i, x in enumerate(sides)]
 
-    monkeypatch.setattr(tune_module, "interleave", turns)
+    doors.turns(turns)
     shape, ticks = (1030, 1040, 1050), []
     (found,) = falcon.tune(
         [shape], backend="numpy", rounds=2, candidates=3, tick=lambda: ticks.append(1)
@@ -125,11 +121,11 @@ def test_measuring_the_machine_says_which_choices_change(monkeypatch):
     assert "not stored: numpy float32: busy" in said
 
 
-def test_tune_keeps_the_choice_of_the_model_unless_clearly_slower(monkeypatch):
+def test_tune_keeps_the_choice_of_the_model_unless_clearly_slower(doors):
     def turns(sides, rounds, **_):
         return [Record(x.name, (1.0 - 0.001 * i,)) for i, x in enumerate(sides)]
 
-    monkeypatch.setattr(tune_module, "interleave", turns)
+    doors.turns(turns)
     (found,) = falcon.tune([(1030, 1040, 1050)], backend="numpy", rounds=1)
     model = falcon.plan((1030, 1050), (1050, 1040), "float32", backend="numpy")
     assert found.measured[0].candidate.method.label == model.method.label
@@ -197,12 +193,12 @@ def test_cells_of_a_table():
 @pytest.mark.parametrize(
     "name", ["(" * 5000, "strassen@" * 40 + "strassen", "strassen@" * 6 + "9x9"]
 )
-def test_a_scheme_that_cannot_be(folder, monkeypatch, name):
+def test_a_scheme_that_cannot_be(folder, doors, name):
     """It is ignored, and decisions go on."""
     remember("numpy", "strassen")
     (path,) = folder.glob("profile-*.json")
     path.write_text(path.read_text().replace('"strassen"', json.dumps(name)))
-    forget(monkeypatch)
+    doors.new_process()
     start = time.process_time()
     assert plan().scheme is None
     machine_module.replaced()
@@ -210,14 +206,9 @@ def test_a_scheme_that_cannot_be(folder, monkeypatch, name):
     assert time.process_time() - start < 60  # of CPU time: nothing of that size is made
 
 
-def test_tune_keeps_what_was_done_until_ctrl_c(monkeypatch):
-    monkeypatch.setattr(
-        tune_module,
-        "interleave",
-        lambda sides, *_, **__: [
-            Record(side.name, (10.0 - i,) * 5) for i, side in enumerate(sides)
-        ],
-    )
+def test_tune_keeps_what_was_done_until_ctrl_c(doors):
+    doors.turns(lambda sides, *_, **__: [Record(x.name, (10.0 - i,) * 5)
+                                         for i, x in enumerate(sides)])  # fmt: skip
 
     def tick():
         raise KeyboardInterrupt

@@ -6,14 +6,12 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.plan import Candidate, Method
-from falcon._core.policy import BLAS
 from falcon._core.rates import Rates
 from falcon._front.tune import compare
 
+from ..doors import BLAS, Candidate, Method, preferred
+
 pytest.importorskip("falcon._cpu._core", reason="needs the compiled extension")
-from falcon._cpu import blocking, pool
-from falcon.decision.search import preferred
 
 MIB = 2**20
 # Combines are expensive, so passes are.
@@ -21,15 +19,10 @@ RATES = Rates(8e10, 9e9, 2e8, overlap=0.0, tile=(6, 8))
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch):
+def small(doors):
     """A machine on which calls have 8 MiB by default, and take up to 64."""
-    monkeypatch.setattr("falcon.decision.ways.rates", lambda *_, **__: RATES)
-    kept = pool.Pool(8 * MIB)
-    monkeypatch.setattr(pool, "shared", lambda: kept)
-    monkeypatch.setattr(blocking, "large_bytes", lambda: 64 * MIB)
-    falcon.decision.machine.replaced()
-    yield
-    falcon.decision.machine.replaced()
+    doors.rates(RATES)
+    doors.memory(kept=8 * MIB, large=64 * MIB)
 
 
 def plan(size=1536, **options):

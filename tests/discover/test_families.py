@@ -129,10 +129,8 @@ def test_formats_that_grow(dims, mod2):
 
 
 @pytest.fixture
-def short(monkeypatch):
-    monkeypatch.setattr(families, "FIRST_WALK", 300_000)
-    monkeypatch.setattr(families, "EXTENDED_WALK", 200_000)
-    monkeypatch.setattr(families, "WALKS", (200_000, 500_000))
+def short(doors):
+    doors.numbers(first_walk=300_000, extended_walk=200_000, walks=(200_000, 500_000))
 
 
 @pytest.mark.parametrize(("dims", "rank"), [((2, 2, 3), 11), ((3, 3, 3), 23)])

@@ -92,8 +92,8 @@ def test_what_is_drawn_has_no_empty_terms(dims, rank):
             assert (np.linalg.norm(part, axis=0) > 1e-6).all()
 
 
-def test_symmetric_starts_find_schemes_and_go_on(monkeypatch):
-    monkeypatch.setattr(hops_module, "SYMMETRIC", 1.0)
+def test_symmetric_starts_find_schemes_and_go_on(doors):
+    doors.numbers(symmetric=1.0)
     hops, rng = hops_module.Hops((2, 3, 3), 15), np.random.default_rng(7)
     for _ in range(3000):
         solution = hops.step(rng)

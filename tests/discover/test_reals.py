@@ -11,7 +11,6 @@ pytest.importorskip("falcon.discover.walk._core", reason="the search core is not
 
 from falcon import schemes
 from falcon.__main__ import main
-from falcon.discover import worker as worker_module
 from falcon.discover.catalogue.library import Library
 from falcon.discover.improve import Improver
 from falcon.discover.numerical import hops as hops_module
@@ -77,9 +76,8 @@ def jacobian(fit):
 @pytest.mark.parametrize("rough", [True, False])
 @pytest.mark.parametrize("fixed", [0.0, 0.3])
 @pytest.mark.parametrize("even", [True, False])
-def test_a_step_solves_the_normal_equations(even, fixed, rough, monkeypatch):
-    monkeypatch.setattr(reals, "ROUGH", (1e-7, 1000, 1e-4))
-    monkeypatch.setattr(reals, "FINE", (1e-12, 1000, 1e-9))
+def test_a_step_solves_the_normal_equations(even, fixed, rough, doors):
+    doors.numbers(rough=(1e-7, 1000, 1e-4), fine=(1e-12, 1000, 1e-9))
     rng = np.random.default_rng(1)
     fit = reals.Fit((2, 1, 3), rng.standard_normal((11, 18)))  # more terms than a panel's columns
     fit.free = rng.random(fit.x.shape) >= fixed
@@ -97,8 +95,8 @@ def test_a_step_solves_the_normal_equations(even, fixed, rough, monkeypatch):
     assert error == pytest.approx(fit.error(), rel=1e-5 if rough else 1e-10)
 
 
-def test_families_that_run_away_are_left_alone(monkeypatch):
-    monkeypatch.setattr(hops_module, "SYMMETRIC", 0.0)
+def test_families_that_run_away_are_left_alone(doors):
+    doors.numbers(symmetric=0.0)
     hops = hops_module.Hops((2, 2, 3), 10)  # the border rank: minima come near with endless entries
     rng = np.random.default_rng(3)
     assert all(hops.step(rng) is None for _ in range(60))
@@ -183,7 +181,7 @@ def test_moves_keep_the_tensor():
         np.testing.assert_array_equal(tensor(scaled), reals.target((2, 3, 4)))
 
 
-def test_halves_that_no_basis_removes_are_decomposed_again(monkeypatch):
+def test_halves_that_no_basis_removes_are_decomposed_again(doors):
     exact = fractions(columns("strassen"))
     term = [x[:, :1].copy() for x in exact]
     other = np.array([[Fraction(x)] for x in (1, 1, 0, 1)], object)
@@ -192,7 +190,7 @@ def test_halves_that_no_basis_removes_are_decomposed_again(monkeypatch):
     halves[2][:, -2] = (term[2] + other)[:, 0] / 2
     halves[2][:, -1] = (term[2] - other)[:, 0] / 2
     assert rational.violations(halves, (2, 2, 2)) == 0
-    monkeypatch.setattr(integral, "MOST_MOVES", 0)
+    doors.numbers(integral_moves=0)
     assert integral.dyadic(halves).lacking == 2
     found = integral.modulo2(halves, (2, 2, 2), np.random.default_rng(6))
     assert residual(found, (2, 2, 2), mod2=True) == 0
@@ -202,16 +200,16 @@ def test_halves_that_no_basis_removes_are_decomposed_again(monkeypatch):
     assert integral.modulo2(quarter, (2, 2, 2), np.random.default_rng(6)) is None
 
 
-def test_a_search_by_way_of_the_reals(monkeypatch):
-    monkeypatch.setattr(worker_module, "WALK", 100_000)
+def test_a_search_by_way_of_the_reals(doors):
+    doors.numbers(walk=100_000)
     worker, again = (Worker((2, 2, 2), [], 0, 0, "reals", 7) for _ in range(2))
     assert reached(worker, (2, 2, 2), 7, 60) == reached(again, (2, 2, 2), 7, 60) == 7
     assert "reals: least error" in worker.describe()
     np.testing.assert_array_equal(again.found(7)[0], worker.found(7)[0])
 
 
-def test_a_search_goes_on_from_its_checkpoint(monkeypatch):
-    monkeypatch.setattr(worker_module, "WALK", 20_000)
+def test_a_search_goes_on_from_its_checkpoint(doors):
+    doors.numbers(walk=20_000)
     worker = Worker((2, 2, 3), [], 1, 0, "reals", 11)
     while not worker._numerical.starts:
         worker.step()

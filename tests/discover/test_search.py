@@ -16,8 +16,6 @@ pytest.importorskip("falcon.discover.walk._core", reason="the search core is not
 
 from falcon import schemes
 from falcon.__main__ import main
-from falcon.discover import improve
-from falcon.discover import worker as worker_module
 from falcon.discover.catalogue.library import Library
 from falcon.discover.improve import Improver
 from falcon.discover.search import Job, Run
@@ -29,10 +27,9 @@ from .support import reached, residual
 
 
 @pytest.fixture(autouse=True)
-def short(monkeypatch):
+def short(doors):
     """Short walks: these formats need no long ones."""
-    monkeypatch.setattr(worker_module, "WALK", 500_000)
-    monkeypatch.setattr(improve, "MOVES", (20_000, 100_000))
+    doors.numbers(walk=500_000, moves=(20_000, 100_000))
 
 
 def scratch(dims):

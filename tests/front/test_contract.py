@@ -14,7 +14,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import falcon
-from falcon._front import calls, contract
 
 many = settings(max_examples=200, suppress_health_check=list(HealthCheck),
                 derandomize=True)  # fmt: skip
@@ -244,9 +243,9 @@ CALLS = {
 
 @pytest.mark.parametrize("call", CALLS, ids=str)
 @pytest.mark.parametrize("dtype", ["float32", "complex128", "int8", "bool", ">f8"])
-def test_a_sum_like_one_seen_before(call, dtype, monkeypatch):
-    monkeypatch.setattr(calls, "forms", {})
-    monkeypatch.setattr(contract, "forms", calls.forms)
+def test_a_sum_like_one_seen_before(call, dtype, doors):
+    doors.forget()
+    entered = doors.entered("contract")
     is_einsum = type(call) is str
     mine, reference = (
         (partial(x.einsum, call) if is_einsum else partial(x.tensordot, axes=call))
@@ -255,10 +254,10 @@ def test_a_sum_like_one_seen_before(call, dtype, monkeypatch):
     for layout in (0, 2):
         for seed in (0, 1, 2):
             arrays = [whole(x, dtype, seed + 9 * i, layout) for i, x in enumerate(CALLS[call])]
-            with monkeypatch.context() as patched:
-                if seed and dtype != ">f8":  # by their form alone
-                    patched.setattr(contract, "enter", None)
-                assert_same(mine(*arrays), reference(*arrays))
+            entered.clear()
+            assert_same(mine(*arrays), reference(*arrays))
+            if seed and dtype != ">f8":  # by their form alone
+                assert not entered
     lists = [x.tolist() for x in arrays]
     assert_same(mine(*lists), reference(*lists))
     if is_einsum:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from falcon.schemes import drawing, get
+from falcon.schemes import get
 
 pytest.importorskip("matplotlib")
 
@@ -29,8 +29,8 @@ def test_a_scheme_has_a_grid_for_each_coefficient(tmp_path):
 
 
 @pytest.mark.parametrize(("most", "is_written"), [(4, True), (3, False)])
-def test_numbers_are_in_all_grids_or_in_none(most, is_written, monkeypatch):
-    monkeypatch.setattr(drawing, "_WRITTEN", most)
+def test_numbers_are_in_all_grids_or_in_none(most, is_written, doors):
+    doors.numbers(drawn_numbers=most)
     _, grids = drawn(get("strassen"))
     numbers = [np.count_nonzero(x.images[0].get_array()) if is_written else 0 for x in grids]
     assert [len(x.texts) for x in grids] == numbers

@@ -10,7 +10,6 @@ import pytest
 import falcon
 from falcon._backends import BACKENDS
 from falcon._core.dtypes import ENGINE, PAIRS, TABLE, of
-from falcon._front.matmul import _is_counted
 
 INT32 = of("int32")
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -223,18 +222,3 @@ def test_booleans_are_counted(density):
         falcon.matmul(a, b, np.empty((3, 3), bool))
     with pytest.raises(ValueError, match=r"inner|mismatch"):
         falcon.matmul(a, b[:, :7])
-
-
-def test_booleans_are_counted_only_where_that_is_faster():
-    rng = np.random.default_rng(0)
-    sizes = {(300, 300, 300): True, (3, 9999, 3): False, (1000, 1000, 1): False, (9, 9, 9): False,
-             (90, 300, 90): True}  # fmt: skip
-    for (M, K, N), may in sizes.items():
-        for density, is_sparse in ((0, True), (0.01, True), (0.6, False), (1, False)):
-            a, b = rng.random((M, K)) < density, rng.random((K, N)) < density
-            ends = np.zeros((2, M, K), bool), np.zeros((K, N), bool)
-            assert _is_counted(a, b) == (may and is_sparse)
-            assert _is_counted(np.array([a, a, a]), b) == (may and is_sparse)
-            assert _is_counted(*ends) == may
-    late = np.arange(300) > np.arange(300)[:, None] // 30 + 280  # its first elements are False
-    assert _is_counted(late, late.T)

@@ -7,7 +7,6 @@ import sys
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
-from importlib import import_module
 
 import numpy as np
 import pytest

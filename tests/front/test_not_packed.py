@@ -2,24 +2,20 @@
 
 import copy
 import pickle
-import sys
 
 import numpy as np
 import pytest
 
 import falcon
 from falcon._backends import available_backends
-from falcon._core.policy import PACKED
-from falcon._front.planner import weight
-from falcon.decision.search import weighted
 
-pack_module = sys.modules["falcon._front.pack"]
+from ..doors import PACKED, weight, weighted
 
 
 @pytest.fixture
-def never(monkeypatch):
-    """Nothing is packed: a plan without panels counts as faster."""
-    monkeypatch.setattr(pack_module, "weight", lambda plan: plan.problem.packed)
+def never(doors):
+    """A plan without panels counts as faster."""
+    doors.packs(False)
 
 
 def whole(*shape, dtype="f8", seed=0):

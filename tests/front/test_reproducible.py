@@ -9,8 +9,6 @@ from falcon._core.rates import Rates
 from ..support import python
 
 pytest.importorskip("falcon._cpu._core", reason="needs the compiled extension")
-blocking = pytest.importorskip("falcon._cpu.blocking")
-pool = pytest.importorskip("falcon._cpu.pool")
 
 SIZES = [(1, 700, 300), (40, 50, 60), (300, 200, 100), (700, 701, 702), (1400, 1300, 1200),
          (1024, 1024, 4096)]  # fmt: skip
@@ -56,7 +54,7 @@ def test_batches_vectors_sums_and_gram_do_not_depend_on_threads():
         np.testing.assert_array_equal(found[0], found[2])
 
 
-def test_plans_do_not_depend_on_rates_memory_and_caches(monkeypatch):
+def test_plans_do_not_depend_on_rates_memory_and_caches(doors):
     def found():
         falcon.decision.machine.replaced()
         return [
@@ -69,11 +67,8 @@ def test_plans_do_not_depend_on_rates_memory_and_caches(monkeypatch):
 
     before = found()
     assert len({x for x, _ in before}) > 2
-    monkeypatch.setattr("falcon.decision.rates.on_threads", lambda *_: Rates(1.0, 1.0, 1e30))
-    monkeypatch.setattr("falcon.decision.rates._rates", {})
-    kept = pool.Pool(2**20)
-    monkeypatch.setattr(pool, "shared", lambda: kept)
-    monkeypatch.setattr(blocking, "large_bytes", lambda: 2**33)
+    doors.machine_rates(Rates(1.0, 1.0, 1e30))
+    doors.memory(kept=2**20, large=2**33)
     assert found() == before
 
 

@@ -5,11 +5,11 @@ import sys
 import pytest
 
 from falcon import _backends
-from falcon._front import calls, planner
 from falcon._gpu import available, cublas, device, kernels, rates, repaired, workspaces
 from falcon.decision import machine
 from falcon.decision import rates as decide
 
+from ..doors import forget_calls
 from . import fake_cublas, fake_cupy
 
 
@@ -28,8 +28,7 @@ def forget():
     repaired._flags.clear()
     cublas._of_thread.of_device.clear()
     cublas._Handle._unused.clear()
-    calls._calls.clear()
-    planner._plans.clear()
+    forget_calls()
     _backends.device_backend.cache_clear()
 
 
@@ -39,7 +38,7 @@ def compiled_once(built):
 
 
 @pytest.fixture
-def cupy(monkeypatch, tmp_path):
+def cupy(monkeypatch, doors, tmp_path):
     """CuPy's stand-in, in place of the real one; guard zones are checked at the end."""
     if fake_cupy.COMPILER is None:
         pytest.skip("no C++ compiler")
@@ -47,9 +46,8 @@ def cupy(monkeypatch, tmp_path):
     monkeypatch.setenv("FALCON_CACHE_DIR", str(tmp_path))
     for name, module in fake_cupy.modules().items():
         monkeypatch.setitem(sys.modules, name, module)
-    for name in ("_RUN", "_WARM_UP"):  # seconds of measuring that mean nothing here
-        monkeypatch.setattr(rates, name, 0.0)
-    monkeypatch.setattr(rates, "_MEASURED_SIZE", dict.fromkeys(rates._MEASURED_SIZE, 64))
+    sizes = dict.fromkeys((8, 4, 2), 64)  # times of measuring mean nothing here
+    doors.numbers(gpu_run=0.0, gpu_warm_up=0.0, gpu_sizes=sizes)
     monkeypatch.setattr(cublas, "load", fake_cublas.load)
     fake_cupy.STATE.__init__()
     forget()

@@ -13,7 +13,6 @@ import pytest
 
 import falcon
 from falcon._core.dtypes import of
-from falcon._gpu import rates
 from falcon.bench import gpu, records
 from falcon.bench.run import INCOMPLETE
 from falcon.bench.workloads import Case, Shape
@@ -24,8 +23,8 @@ from .support import on_device, whole
 
 
 @pytest.fixture(autouse=True)
-def small(cupy, monkeypatch):
-    monkeypatch.setattr(rates, "_MEASURED_SIZE", {8: 64, 4: 64, 2: 64})
+def small(cupy):
+    """The stand-in is measured by small products."""
 
 
 @pytest.fixture
@@ -38,7 +37,7 @@ def run(capsys, *arguments):
     return command(capsys, "bench", "--device", "cuda", *arguments)
 
 
-def test_a_run_stops_and_goes_on(capsys, tmp_path, monkeypatch):
+def test_a_run_stops_and_goes_on(capsys, tmp_path, doors):
     path, part = tmp_path / "day.json", tmp_path / "day.json.part"
     asked = ("--shape", "48,40,56", "--shape", "32,32,32", "--dtype", "float32,bfloat16",
              "--rounds", 1, "--case-seconds", 0, "--scheme", "strassen", "-o", path)  # fmt: skip
@@ -46,7 +45,7 @@ def test_a_run_stops_and_goes_on(capsys, tmp_path, monkeypatch):
     machine = gpu.describe_machine()
     for done in range(1, 4):  # a case at a time, each on another host with such a GPU
         host = {**machine, "system": f"Linux {done}", "memory": done, "cpu": "another"}
-        monkeypatch.setattr(gpu, "describe_machine", lambda host=host: host)
+        doors.peers(machine=host)
         status, out, err = run(capsys, *asked, "--time-budget", 1e-9)
         assert status == INCOMPLETE, err
         assert "the same command resumes it" in err

@@ -10,7 +10,6 @@ import pytest
 
 import falcon
 from falcon._backends import device_backend
-from falcon._front import execute
 from falcon._front.adapters.device import of_arrays
 from falcon._gpu import available, cublas, workspaces
 from falcon._gpu.records import Record
@@ -197,11 +196,9 @@ def test_plans(cupy, pair):
 
 
 @pytest.fixture
-def problems(monkeypatch):
-    """Those that were planned."""
-    found, plan_for = [], execute.plan_for
-    monkeypatch.setattr(execute, "plan_for", lambda *x: (found.append(x[0]), plan_for(*x))[1])
-    return found
+def problems(doors):
+    """Those that were multiplied."""
+    return doors.multiplied(lambda plan, _: plan.problem)
 
 
 def test_plans_are_of_the_problem_that_runs(cupy, problems):
@@ -373,10 +370,9 @@ def test_an_incomplete_installation_is_told(cupy, state, monkeypatch):
 
 
 @pytest.mark.parametrize("scheme", ["classical", "strassen", "2x4x2:14"])
-def test_calls_like_earlier_ones_are_not_planned(cupy, state, monkeypatch, scheme):
+def test_calls_like_earlier_ones_are_not_planned(cupy, state, doors, scheme):
     """Only addresses are filled in, of other arrays too; what differs is planned."""
-    planned, prepared = [], Record.__init__
-    monkeypatch.setattr(Record, "__init__", lambda *x: (planned.append(x), prepared(*x))[1])
+    planned = doors.watched(Record, "__init__", seen=lambda *x: x)
     b = on_device(cupy, whole((40, 60), 9), "float32", "F")
     host, x = cupy.asnumpy(b), whole((50, 40), 1)
     for right, options in ((b, {"scheme": scheme}), (falcon.pack(b, scheme=scheme), {})):
@@ -452,11 +448,10 @@ def test_dot_tensordot_and_chains(cupy):
     [{"scheme": "classical"}, {"scheme": "strassen"}, {"arithmetic": "fp16x3", "max_growth": 40}],
     ids=str,
 )
-def test_a_line_that_is_added_is_not_copied(cupy, state, monkeypatch, options):
+def test_a_line_that_is_added_is_not_copied(cupy, state, doors, options):
     """Not to a matrix of its own; nor is a call like an earlier one planned."""
     options = {"scheme": "classical", **options}
-    planned, prepared = [], Record.__init__
-    monkeypatch.setattr(Record, "__init__", lambda *x: (planned.append(x), prepared(*x))[1])
+    planned = doors.watched(Record, "__init__", seen=lambda *x: x)
     b, x = whole((40, 60), 9), whole((50, 40), 1)
     for order in "CF":
         right, shape = on_device(cupy, b, "float32"), (1, 60) if order == "C" else (50, 1)

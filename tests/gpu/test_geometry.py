@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 import falcon
 from falcon._core.dtypes import FLOAT16, FLOAT32
 from falcon._core.matrix import dense
-from falcon._core.problem import Problem
 from falcon._gpu import device, geometry, kernels, layout, sources
 from falcon._gpu.packed import Sums
 from falcon.codegen.cuda_plan import products
 
+from ..doors import Problem
 from . import fake_cupy
 
 STRASSEN = falcon.schemes.get("strassen")

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._front import calls
 from falcon._gpu import device, workspaces
 from falcon._gpu.arrays import _Torch
 
@@ -36,8 +35,8 @@ class Gpu:
 
 
 @pytest.fixture
-def gpu(cupy, state, monkeypatch):
-    made, empty, gemm, linear = Gpu(), torch.empty, falcon.gemm, functional.linear
+def gpu(cupy, state, monkeypatch, doors):
+    made, empty = Gpu(), torch.empty
 
     def on_cpu(*shape, device=None, dtype=None, **options):
         if dtype is not torch.uint8:
@@ -49,36 +48,27 @@ def gpu(cupy, state, monkeypatch):
         room = empty(nbytes + 256, dtype=dtype).fill_(255)
         return room[-room.data_ptr() % 256 :][:nbytes]
 
-    def product(a, b, *others, **options):
-        made.products.append(b)
-        return gemm(a, b, *others, **options)
-
-    def own(*operands, **named):
+    def count(*_, **__):
         made.linears += 1
-        return linear(*operands, **named)
 
-    faked = {
-        "is_cuda": property(lambda _: made.is_used),
-        "is_cpu": property(lambda _: not made.is_used),
-        "device": property(lambda _: made.device),
-        "__dlpack_device__": lambda _: (2 if made.is_used else 1, 0),
-    }
-    for name, x in faked.items():
-        monkeypatch.setattr(torch.Tensor, name, x)
     stream = SimpleNamespace(cuda_stream=42)
-    monkeypatch.setattr(
-        torch.cuda, "current_stream", lambda index=0: made.streams.append(index) or stream
-    )
-    monkeypatch.setattr(torch.cuda, "synchronize", made.waits.append)
-    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: made.capturing)
-    monkeypatch.setattr(_Torch, "__init__", lambda x: setattr(x, "_module", torch))
-    monkeypatch.setattr(torch, "empty", on_cpu)
-    monkeypatch.setattr(State, "owner", lambda state, _: state.device)  # torch's memory too
-    monkeypatch.setattr(falcon, "gemm", product)
-    monkeypatch.setattr(functional, "linear", own)
-    monkeypatch.setattr(ops, "LEAST_PRODUCT", 0)
-    monkeypatch.setattr(ops, "LEAST_ROWS", 2)
-    monkeypatch.setattr(stock, "_known", {})
+    for owner, name, x in (
+        (torch.Tensor, "is_cuda", property(lambda _: made.is_used)),
+        (torch.Tensor, "is_cpu", property(lambda _: not made.is_used)),
+        (torch.Tensor, "device", property(lambda _: made.device)),
+        (torch.Tensor, "__dlpack_device__", lambda _: (2 if made.is_used else 1, 0)),
+        (torch.cuda, "current_stream", lambda index=0: made.streams.append(index) or stream),
+        (torch.cuda, "synchronize", made.waits.append),
+        (torch.cuda, "is_current_stream_capturing", lambda: made.capturing),
+        (_Torch, "__init__", lambda x: setattr(x, "_module", torch)),
+        (torch, "empty", on_cpu),
+        (State, "owner", lambda state, _: state.device),  # torch's memory too
+    ):
+        monkeypatch.setattr(owner, name, x)
+    made.products = doors.watched(falcon, "gemm", seen=lambda _, b, *__, **___: b)
+    doors.watched(functional, "linear", seen=count)
+    doors.numbers(torch_product=0, torch_rows=2)
+    doors.forget_torchs_products()
     return made
 
 
@@ -198,7 +188,7 @@ def test_what_is_left_to_torch(gpu, monkeypatch):
 
 
 @pytest.mark.parametrize(("gains", "packed"), [([2.0, 1.5], True), ([1.5, 1.5], False)])
-def test_timing_decides(gains, packed, gpu, monkeypatch):
+def test_timing_decides(gains, packed, gpu, doors):
     """A plan of another arithmetic stands for what pays on large layers."""
     found = []
 
@@ -206,24 +196,21 @@ def test_timing_decides(gains, packed, gpu, monkeypatch):
         found.append(about)
         return gains
 
-    monkeypatch.setattr(convert, "_gains", timed)
-    monkeypatch.setattr(convert, "is_library", lambda _: False)
+    doors.conversion(_gains=timed, is_library=lambda _: False)
     (row,) = convert_(layer(), config(scheme="auto", measure=True, min_m=40)).rows
     assert (row["packed"], row["gain"], row["measured"]) == (packed, gains[0], True)
     assert len(found) == 1
 
 
-def test_torchs_own_product_gains_nothing(gpu, monkeypatch):
-    monkeypatch.setattr(convert, "_gains", lambda *_: [1.0, 1.3])
+def test_torchs_own_product_gains_nothing(gpu, doors):
     plans = iter([False, True])
-    monkeypatch.setattr(convert, "is_library", lambda _: next(plans))
+    doors.conversion(_gains=lambda *_: [1.0, 1.3], is_library=lambda _: next(plans))
     (row,) = convert_(layer(), config(scheme="auto", measure=True)).rows
     assert row["reason"] == "gains too little: 1.00"
 
 
-def test_tf32_is_compared_by_times(gpu, monkeypatch):
-    monkeypatch.setattr(convert, "is_library", lambda _: False)
-    monkeypatch.setattr(convert, "uses_tf32", lambda _: True)
+def test_tf32_is_compared_by_times(gpu, doors):
+    doors.conversion(is_library=lambda _: False, uses_tf32=lambda _: True)
     (row,) = convert_(layer(), config(scheme="auto")).rows
     assert row["scheme"] is None
     assert "TF32" in row["reason"]
@@ -304,10 +291,13 @@ def test_tensors_that_are_refused(gpu, cupy):
             falcon.gemm(x, cupy.asarray(np.ones((48, 48), np.float32)))
 
 
-def test_tensors_of_the_host_are_not_looked_up_among_those_of_a_gpu(gpu):
+def test_tensors_of_the_host_are_not_looked_up_among_those_of_a_gpu(gpu, doors):
     """They have the same type: their repeated calls are recalled as NumPy's views."""
     x = whole(48, 48)
     falcon.gemm(x, x)
-    assert calls._device_key(x, x, None, (), None)[0] is not None
+    entered = doors.entered("gemm")
+    falcon.gemm(x, x)
+    assert not entered
     gpu.is_used = False
-    assert calls._device_key(x, x, None, (), None)[0] is None
+    falcon.gemm(x, x)
+    assert entered

@@ -11,13 +11,11 @@ import falcon
 from falcon._backends import device_backend
 from falcon._core.dtypes import of
 from falcon._core.options import Options
-from falcon._core.problem import Problem
-from falcon._front import planner
-from falcon._gpu import backend, model, rates, workspaces
+from falcon._gpu import model, rates, workspaces
 from falcon.decision import machine
 from falcon.decision import rates as decide
-from falcon.decision.ways import named_row
 
+from ..doors import Problem, forget_calls, named_row
 from .conftest import forget
 
 # Figures of an H200's order: 50 TFLOP/s in float32, 4 TB/s, 50 MB of L2.
@@ -26,7 +24,7 @@ RATES = rates.DeviceRates(50e12, 50e12, 50e12, 4e12, 3e-6, 132, 50 * 2**20)
 
 def predicted(size, scheme, dtype="float32", *, packed=False, rates=RATES):
     problem = Problem(size, size, size, of(dtype), packed=packed, device=0)
-    method = backend._method(problem, scheme and falcon.schemes.get(scheme), None, None)
+    (method,) = device_backend().candidates(problem, (scheme and falcon.schemes.get(scheme),), None)
     return dict(model.seconds(problem, method, rates))
 
 
@@ -49,8 +47,8 @@ def test_stages(cupy, monkeypatch):
     assert predicted(16384, "2x4x2:14")["combine H"] == pytest.approx(strassen["combine H"])
 
 
-def test_the_choice(cupy, monkeypatch):
-    monkeypatch.setattr("falcon.decision.ways.rates", lambda *_, **__: RATES)
+def test_the_choice(cupy, doors):
+    doors.rates(RATES)
 
     def plan(size, **options):
         return falcon.plan((size, size), (size, size), "float32", backend="gpu", **options)
@@ -68,14 +66,13 @@ def test_the_choice(cupy, monkeypatch):
     assert plan(8192, max_growth=2.0, workspace_limit=2**31).growth <= 2.0
     assert plan(8192, scheme="classical").why == "requested"
     slow = replace(RATES, bandwidth=1e11)
-    monkeypatch.setattr("falcon.decision.ways.rates", lambda *_, **__: slow)
-    planner._plans.clear()
+    doors.rates(slow)
     assert plan(4096).scheme is None
     assert plan(4096).why == "no scheme is predicted to be faster"
 
 
 @pytest.mark.parametrize(("dtype", "gain"), [("float32", 1.02), ("bfloat16", 1.08)])
-def test_the_least_gain(cupy, monkeypatch, dtype, gain):
+def test_the_least_gain(cupy, monkeypatch, doors, dtype, gain):
     """16 bits need more: what they gain is a small difference of large times."""
     for above in (False, True):
         factor = gain * (1.01 if above else 0.99)
@@ -83,9 +80,8 @@ def test_the_least_gain(cupy, monkeypatch, dtype, gain):
         def seconds(problem, method, rates, factor=factor):
             return (("multiply", 1.0 if method.scheme is None else 1.0 / factor),)
 
-        monkeypatch.setattr("falcon.decision.ways.rates", lambda *_, **__: RATES)
+        doors.rates(RATES)
         monkeypatch.setattr(model, "seconds", seconds)
-        planner._plans.clear()
         plan = falcon.plan((8192, 8192), (8192, 8192), dtype, backend="gpu")
         assert (plan.scheme is not None) == above
 
@@ -124,7 +120,7 @@ def test_devices_are_measured_once_and_stored(cupy, state, monkeypatch):
     assert measured("float32") != found
 
 
-def test_measuring_frees_its_memory_and_is_tried_again(cupy, state, monkeypatch):
+def test_measuring_frees_its_memory_and_is_tried_again(cupy, state, doors):
     shapes = (2048, 2048), (2048, 2048), "float32"
     state.room = 2**14
     plan = falcon.plan(*shapes, backend="gpu")
@@ -133,7 +129,7 @@ def test_measuring_frees_its_memory_and_is_tried_again(cupy, state, monkeypatch)
     asked = state.allocated
     assert "not to be had just now" in falcon.plan(*shapes, backend="gpu").why
     state.room = None
-    monkeypatch.setattr(workspaces, "_AGAIN", 0.0)
+    doors.numbers(asked_again=0.0)
     workspaces.release()
     assert "measured" not in falcon.plan(*shapes, backend="gpu").why
     assert state.freed == state.allocated > asked
@@ -214,14 +210,14 @@ H200 = rates.DeviceRates(50.2e12, 50.3e12, 50.2e12, 3.13e12, 1.4e-6, 132, 50 * 2
 BY_PARTS = rates.DeviceRates(109.7e12, 104.9e12, 40e12, 3.08e12, 1.4e-6, 132, 50 * 2**20)
 
 
-def test_float32_is_multiplied_by_parts_where_that_is_faster(cupy, monkeypatch):
+def test_float32_is_multiplied_by_parts_where_that_is_faster(cupy, doors):
     """With an H200's rates: from 1536^3 on, unless it is forbidden, and not if parts are slow."""
     parts = [BY_PARTS]
 
     def known(backend, problem, backends, operand=None):
         return H200 if operand is None else parts[0]
 
-    monkeypatch.setattr("falcon.decision.ways.rates", known)
+    doors.rates(known)
 
     def plan(size, dtype="float32", **options):
         return falcon.plan((size, size), (size, size), dtype, backend="gpu", **options)
@@ -236,7 +232,7 @@ def test_float32_is_multiplied_by_parts_where_that_is_faster(cupy, monkeypatch):
     assert plan(8192, "float64").method.arithmetic is None
     assert plan(8192, scheme="strassen").method.arithmetic is None
     parts[0] = H200
-    planner._plans.clear()
+    forget_calls()
     assert plan(8192).method.arithmetic is None
 
 

@@ -7,11 +7,11 @@ import pytest
 
 import falcon
 from falcon._core.dtypes import BY_ARITHMETIC_ON_GPUS
-from falcon._front import calls
 from falcon._gpu import repaired
 from reference.float16_split import float16_product
 from reference.split import split_product
 
+from ..doors import forget_calls
 from .support import execute, norms_of, on_device, packed_by, whole
 
 KINDS = ["fp16x3", "bf16x6"]
@@ -205,7 +205,7 @@ def test_values_that_parts_cannot_hold(cupy, state, scheme, check, arithmetic):
             np.testing.assert_allclose(cupy.asnumpy(found), want, rtol=1e-3, atol=1e-3)
             assert (len(state.products) == 1) == native
         repaired._flags.clear()
-        calls._calls.clear()
+        forget_calls()
 
 
 @pytest.mark.parametrize("packed", [False, True])

@@ -9,10 +9,10 @@ import pytest
 
 import falcon
 from falcon._core.dtypes import of
-from falcon._front import planner
 from falcon._gpu import device, rates, workspaces
 from falcon._gpu.arrays import Library
 
+from ..doors import forget_calls
 from . import fake_cupy
 from .support import on_device, whole
 from .test_parts import HOPPER, error, in_order
@@ -24,10 +24,10 @@ def on_architecture(monkeypatch, major, name=b"Stand-in"):
     monkeypatch.setattr(runtime, "getDeviceProperties", lambda index: known)
     device.properties.cache_clear()
     rates.shipped.cache_clear()
-    planner._plans.clear()
+    forget_calls()
 
 
-def test_auto_takes_parts_where_sums_are_known(cupy, state, monkeypatch):
+def test_auto_takes_parts_where_sums_are_known(cupy, state, monkeypatch, doors):
     """Elsewhere by name only, with an error that holds for a coarser adder too."""
 
     def plan(**options):
@@ -35,10 +35,7 @@ def test_auto_takes_parts_where_sums_are_known(cupy, state, monkeypatch):
 
     found = rates.DeviceRates(110e12, 105e12, 40e12, 3e12, 1e-6, 132, 50 * 2**20)
     native = replace(found, multiply=50e12, batched=50e12)
-    monkeypatch.setattr(
-        "falcon.decision.ways.rates",
-        lambda backend, problem, backends, operand=None: native if operand is None else found,
-    )
+    doors.rates(lambda backend, problem, some, operand=None: found if operand else native)
     assert plan().method.arithmetic.name == "fp16x3"
     on_architecture(monkeypatch, 8)
     assert plan().method.arithmetic is None
@@ -70,7 +67,7 @@ def test_parts_of_auto_give_way_where_memory_is_short(cupy, state, monkeypatch):
     np.testing.assert_array_equal(cupy.asnumpy(out), want)
 
 
-def test_memory_that_was_refused_is_asked_for_when_it_is_free(cupy, state, monkeypatch):
+def test_memory_that_was_refused_is_asked_for_when_it_is_free(cupy, state, monkeypatch, doors):
     """Of one library and device: a refusal empties the caches of its pool."""
     asked = []
 
@@ -81,7 +78,7 @@ def test_memory_that_was_refused_is_asked_for_when_it_is_free(cupy, state, monke
     state.room = 1000
     cupy_s, other = Library(), Library()
     other.name = "another"
-    monkeypatch.setattr(workspaces, "_AGAIN", 0.0)
+    doors.numbers(asked_again=0.0)
     for _ in range(3):
         with pytest.raises(MemoryError):
             attempt(cupy_s, 2000)
@@ -109,11 +106,11 @@ def test_a_packed_operand_that_is_freed_in_a_capture_is_kept(cupy, state):
     assert (len(workspaces._kept), len(state.waits)) == (held + 1, waits)
 
 
-def test_rates_of_known_devices_are_shipped(cupy, monkeypatch):
+def test_rates_of_known_devices_are_shipped(cupy, monkeypatch, doors):
     """All ranks of a job decide alike; other devices are measured."""
     backend = falcon.plan((64, 64), (64, 64), "float32", backend="gpu").backend
     on_architecture(monkeypatch, 9, b"NVIDIA H200")
-    monkeypatch.setattr("falcon._gpu.backend.measure", lambda *_: "measured")
+    doors.measured_on_gpu("measured")
     assert backend.measure(of("float64"), 1, device=0).multiply == 6.03e13
     assert backend.measure(of("float64"), 1, device=0).multiprocessors == 8
     on_architecture(monkeypatch, 9)

@@ -175,9 +175,9 @@ def test_a_few_lines_that_are_repaired_do_not_make_a_problem_classical(cupy, sta
         np.testing.assert_allclose(cupy.asnumpy(found), a @ b, rtol=1e-4, atol=1e-4)
 
 
-def test_flags_are_of_one_problem_each(cupy, state, monkeypatch):
+def test_flags_are_of_one_problem_each(cupy, state, monkeypatch, doors):
     """Also with more problems than are remembered, and many threads at once."""
-    monkeypatch.setattr(repaired, "_MOST", 50)
+    doors.numbers(flags=50)
     shapes = [(M, 64, 64) for M in range(1, 100)]
     plans = [falcon.plan((M, K), (K, N), "float32", backend="gpu") for M, K, N in shapes]
     plans = [replace(x, guarded=True) for x in plans]

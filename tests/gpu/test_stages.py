@@ -157,9 +157,9 @@ def test_errors_of_cublas_are_told(cupy, monkeypatch):
 
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("resident", [1, 2**20])
-def test_each_region_has_its_mark(cupy, monkeypatch, order, resident):
+def test_each_region_has_its_mark(cupy, doors, order, resident):
     """Blocks of several regions along both axes; non-finite values are in the later ones."""
-    monkeypatch.setattr(geometry, "_REPAIR_RESIDENT", resident)
+    doors.numbers(resident=resident)
     M, K, N = 300, 20, 310
     a, b = whole((M, K), 1).astype(float), whole((K, N), 2).astype(float)
     a[140, 3], b[5, 300] = np.nan, np.inf

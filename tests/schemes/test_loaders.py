@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from falcon import schemes
-from falcon.schemes import SchemeError, dump, load, load_all, loaders
+from falcon.schemes import SchemeError, dump, load, load_all
 
 from .support import FRACTIONAL, archive
 
@@ -196,7 +196,7 @@ def test_a_sparse_matrix_alone(tmp_path):
         load(path.rename(tmp_path / "left.sms"))
 
 
-def test_several_schemes(tmp_path, monkeypatch):
+def test_several_schemes(tmp_path, doors):
     found = [bare(x) for x in NAMES]
     path = alphatensor(tmp_path / "many.npz", found)
     with pytest.raises(SchemeError, match=r"many.npz: 4 schemes .*say which by format"):
@@ -204,9 +204,9 @@ def test_several_schemes(tmp_path, monkeypatch):
     with pytest.raises(SchemeError, match=r"no scheme of format \(9, 9, 9\); it holds"):
         load(path, format=(9, 9, 9))
     works = [schemes.brent.work(x.U, x.V, x.W) for x in found]
-    monkeypatch.setattr(loaders, "_MOST_WORK", sum(works))
+    doors.numbers(verified_work=sum(works))
     assert load_all(path) == found
-    monkeypatch.setattr(loaders, "_MOST_WORK", sum(works) - 1)
+    doors.numbers(verified_work=sum(works) - 1)
     with pytest.raises(SchemeError, match="it is too large to be verified"):
         load_all(path)
     # A scheme of a known format is verified alone.

@@ -14,15 +14,13 @@ COUNT, M, K, N = 3000, 20, 24, 18
 
 
 @pytest.fixture
-def used(monkeypatch):
+def used(monkeypatch, doors):
     """Shapes of what falcon multiplied; 2 threads, and the sizes that users have."""
     monkeypatch.undo()
     if extension.why_unavailable() is not None or extension.isa() == "generic":
         pytest.skip("no kernels that beat a BLAS")
-    threads, found, inner = torch.get_num_threads(), [], falcon.matmul
-    monkeypatch.setattr(
-        falcon, "matmul", lambda a, *x, **y: found.append(a.shape) or inner(a, *x, **y)
-    )
+    threads = torch.get_num_threads()
+    found = doors.watched(falcon, "matmul", seen=lambda a, *_, **__: a.shape)
     torch.set_num_threads(2)
     yield found
     torch.set_num_threads(threads)

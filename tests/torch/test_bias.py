@@ -10,7 +10,7 @@ stock = pytest.importorskip("falcon.torch.stock")
 
 
 @pytest.fixture
-def plans(monkeypatch):
+def plans(monkeypatch, doors):
     """The plans that are asked for; none is known before."""
     made, plan = [], falcon.plan
 
@@ -19,7 +19,7 @@ def plans(monkeypatch):
         return made[-1]
 
     monkeypatch.setattr(falcon, "plan", watched)
-    monkeypatch.setattr(stock, "_known", {})
+    doors.forget_torchs_products()
     return made
 
 

@@ -24,17 +24,14 @@ convert_, revert_ = falcon.torch.convert_, falcon.torch.revert_
 
 
 @pytest.fixture
-def packs(monkeypatch):
+def packs(doors):
     """The shapes that were packed."""
-    shapes, make = [], packed.make
 
-    def watched(b, options, *rows, **how):
-        shapes.append(tuple(b.shape))
+    def seen(b, options, *_, **__):
         assert options["threads"] == torch.get_num_threads()
-        return make(b, options, *rows, **how)
+        return tuple(b.shape)
 
-    monkeypatch.setattr(packed, "make", watched)
-    return shapes
+    return doors.watched(packed, "make", seen=seen)
 
 
 def test_its_options_are_those_that_layers_take():
@@ -427,9 +424,9 @@ def test_panels_are_made_where_they_are_predicted_to_gain(rows):
         ([[1.01, 1.0]], True, False, None),
     ],
 )
-def test_the_fastest_is_taken(gains, scheme_is_none, is_packed, min_m, monkeypatch, products):
+def test_the_fastest_is_taken(gains, scheme_is_none, is_packed, min_m, doors, products):
     measured = iter(gains)
-    monkeypatch.setattr(convert, "_gains", lambda *_: next(measured))
+    doors.conversion(_gains=lambda *_: next(measured))
     made = layer()
     (row,) = convert_(made, config(measure=True)).rows
     assert next(measured, None) is None

@@ -29,7 +29,7 @@ def config(**options):
 
 
 @pytest.fixture
-def turns(monkeypatch):
+def turns(doors):
     """Seconds as if falcon took 2, 2.5 and 4, torch 4; the classes of the first layer then."""
     kinds = []
 
@@ -40,7 +40,7 @@ def turns(monkeypatch):
         return [Record("falcon", (2.0, 2.5, 4.0)), Record("torch", (4.0, 4.0, 4.0))]
 
     model = Two().eval()
-    monkeypatch.setattr(forward, "interleave", interleave)
+    doors.turns(interleave, of="falcon.torch.forward")
     return model, kinds
 
 
@@ -79,8 +79,8 @@ def test_a_real_pass():
     assert 0 < found.low <= found.gain <= found.high
 
 
-def test_without_converted_layers_nothing_is_gained(monkeypatch):
-    monkeypatch.setattr(convert, "_gains", lambda *_: [0.9, 0.9])
+def test_without_converted_layers_nothing_is_gained(doors):
+    doors.conversion(_gains=lambda *_: [0.9, 0.9])
     found = convert_(Two().eval(), falcon.torch.LinearConfig(), example=torch.randn(3, 20, 48))
     assert (found.forward.share, found.forward.gain) == (0, 1)
 

@@ -7,7 +7,6 @@ import sys
 import pytest
 
 import falcon
-from falcon._core import progress
 
 from .support import config, exact, integers, layer
 
@@ -55,17 +54,12 @@ def test_a_model_that_is_converted_again_has_panels_of_its_weights_now():
         assert torch.equal(other(x), exact(x, other))
 
 
-def test_layers_are_timed_without_autocast(monkeypatch):
-    kinds, multiply = set(), falcon.torch.ops.multiply
-
-    def watched(x, **options):
-        kinds.add(torch.is_autocast_enabled("cpu"))
-        return multiply(x, **options)
-
-    monkeypatch.setattr(falcon.torch.ops, "multiply", watched)
+def test_layers_are_timed_without_autocast(doors):
+    seen = lambda *_, **__: torch.is_autocast_enabled("cpu")  # noqa: E731
+    kinds = doors.watched(falcon.torch.ops, "multiply", seen=seen)
     with torch.autocast("cpu", torch.bfloat16):
         convert_(layer(dtype=torch.float32), config(measure=True))
-    assert kinds == {False}
+    assert {*kinds} == {False}
 
 
 def test_weights_of_inference_mode_have_no_panels():
@@ -206,9 +200,9 @@ def test_layers_that_are_called_by_keyword():
     assert convert_(Model(), config(), example=integers(9, 48)).forward.rows == 9
 
 
-def test_progress(monkeypatch):
+def test_progress(monkeypatch, doors):
     """What is done is said while the model is timed, unless it is not wanted or nobody hears it."""
-    monkeypatch.setattr(progress, "_FIRST", 0.01)
+    doors.numbers(first_progress=0.01)
     for wanted, stream in ((True, io.StringIO()), (False, io.StringIO()), (True, None)):
         monkeypatch.setattr(sys, "stderr", stream)
         convert_(layer(), config(), example=integers(9, 48), progress=wanted)
@@ -216,29 +210,24 @@ def test_progress(monkeypatch):
             assert ("1 of 1 layers] timing the forward pass" in stream.getvalue()) == wanted
 
 
-def test_layers_without_memory_for_panels_are_torchs(monkeypatch):
-    model, packed = nn.Sequential(layer(), layer(), layer(30)), falcon.torch.packed
-    room, make = [1], packed.make
+def test_layers_without_memory_for_panels_are_torchs(doors):
+    model, room = nn.Sequential(layer(), layer(), layer(30)), [1]
 
-    def made(*operands, **options):
+    def seen(*_, **__):
         if not room:
             raise MemoryError
         room.pop()
-        return make(*operands, **options)
 
-    monkeypatch.setattr(packed, "make", made)
+    doors.watched(falcon.torch.packed, "make", seen=seen)
     rows = convert_(model, config()).rows
     assert [row["reason"] for row in rows] == ["", *["no memory for panels"] * 2]
     assert [type(x) for x in model] == [falcon.torch.FalconLinear, nn.Linear, nn.Linear]
     assert sum(row["extra_bytes"] for row in rows) == model[0]._panels.nbytes
 
 
-def test_a_model_stays_as_it_was_if_converting_it_fails(monkeypatch):
+def test_a_model_stays_as_it_was_if_converting_it_fails(doors):
     model = nn.Sequential(layer(), layer(48, 24))
-    attach = falcon.torch.convert.attach
-    monkeypatch.setattr(
-        falcon.torch.convert, "attach", lambda x, how: attach(x, how) if x is model[0] else 1 / 0
-    )
+    doors.watched(falcon.torch.convert, "attach", seen=lambda x, _: x is model[0] or 1 / 0)
     with pytest.raises(ZeroDivisionError):
         convert_(model, config())
     assert [type(x) for x in model] == [nn.Linear] * 2
