@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import cast
 
-from ._core.backend import Backend
+from ._core.plan import Backend
 from ._cpu.backend import CpuBackend
 from ._numpy.backend import NumpyBackend
 
@@ -21,7 +20,7 @@ def device_backend() -> Backend:
     """Return the backend for GPU memory; imported when first needed (30 ms)."""
     from ._gpu.backend import GpuBackend
 
-    return cast(Backend, GpuBackend())  # a cast, since its operands are no NumPy arrays
+    return GpuBackend()
 
 
 def get_backend(name: str) -> Backend:

@@ -31,8 +31,9 @@ from falcon._core.dtypes import of
 from falcon._core.fit import fit_rates
 from falcon._core.model import seconds
 from falcon._core.plan import Candidate, Method
-from falcon._core.policy import has_own_kernels, host_policy
+from falcon._core.policy import host_policy
 from falcon._core.problem import Problem
+from falcon.decision.library import has_own_kernels
 from falcon.decision.rates import nearest, on_threads, shipped
 from falcon.decision.search import preferred
 
@@ -122,7 +123,7 @@ def choice(case, rates):
     own = (
         "cpu"
         if few
-        or has_own_kernels(problem.M, problem.N, problem.K, problem.flops)
+        or has_own_kernels(problem)
         or not problem.operand.has_blas
         else "numpy"
     )

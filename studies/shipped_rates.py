@@ -37,7 +37,7 @@ def main() -> None:
         for operand in types:
             for threads in sorted({1, thread_count()}):
                 print(f"{backend.name} {operand.name}, {threads} threads", file=sys.stderr)
-                problem = Problem.of((1024,) * 3, operand, Options(threads=threads))
+                problem = Problem.of_sizes((1024,) * 3, operand, Options(threads=threads))
                 if backend.why_not(problem) is not None:
                     continue
                 rates = backend.measure(operand, threads, 8.0)

@@ -12,16 +12,19 @@ from falcon._backends import BACKENDS
 from falcon._core.plan import Candidate, Method, Plan
 from falcon._core.policy import BLAS, PACKED, host_policy
 from falcon._core.problem import Problem
+from falcon._core.runner import Residual
 from falcon._front import calls, planner
 from falcon._front.planner import weight
+from falcon._numpy.runner import NumpyRunner
 from falcon.decision import machine
+from falcon.decision.library import is_faster
 from falcon.decision.search import Search, preferred, weighted
 from falcon.decision.select import digest
 from falcon.decision.ways import Way, named_row, ways
 
 # What tests of these values and functions themselves are about.
 __all__ = ["BLAS", "PACKED", "Candidate", "Doors", "Method", "Plan", "Problem", "decided", "digest",
-           "forget_calls", "host_policy", "named_row", "preferred", "ways", "weight",
+           "forget_calls", "host_policy", "is_faster", "named_row", "preferred", "ways", "weight",
            "weighted"]  # fmt: skip
 
 # Numbers that a test changes, so that little work or little time shows what they limit.
@@ -139,7 +142,7 @@ class Doors:
         """
         from falcon._cpu import pool
 
-        made = None if kept is None else pool.Pool(kept)
+        made = None if kept is None else pool.Pool(kept, pool._core.Workspace)
         for place, value in (("pool.shared", made), ("blocking.large_bytes", large),
                              ("blocking.largest_bytes", largest)):  # fmt: skip
             if value is not None:
@@ -148,7 +151,7 @@ class Doors:
 
     def no_memory(self, most):
         """Refuse workspaces of more bytes."""
-        numpy = import_module("falcon._numpy.backend")
+        numpy = import_module("falcon._numpy.runner")
         places = [(numpy, "multiply", lambda plan, *_: plan.workspace)]
         if BACKENDS["cpu"].why_unavailable() is None:
             pool = import_module("falcon._cpu.pool").Pool
@@ -271,22 +274,26 @@ class Doors:
         return self.watched(planner, "merged", seen=lambda name, *_: name)
 
     def multiplied(self, seen=lambda plan, count: plan):
-        """Note `seen` of every plan that runs, and of how many products; no call is recalled."""
+        """Note `seen`, if true, of every plan that runs, and of how many products; no recall."""
         notes = []
-        note = lambda plan, _, count: notes.append(seen(plan, count))  # noqa: E731
+        note = lambda plan, _, count: notes.extend(filter(None, [seen(plan, count)]))  # noqa: E731
         self._put("falcon._core.observe.observers", (note,))
         return notes
 
     def wrong(self, change):
         """Let `change` have every result of NumPy's backend, and of products modulo p."""
-        modular = import_module("falcon._front.modular").Modular
-        for owner in (type(BACKENDS["numpy"]), modular):
+        for owner in (NumpyRunner, Residual):
 
-            def wrong(self, plan, a, b, c, out, execute=owner.execute, **options):
-                execute(self, plan, a, b, c, out, **options)
-                change(out)
+            def bound(self, *operands, right=owner.bound):
+                run = right(self, *operands)
 
-            self._put((owner, "execute"), wrong)
+                def wrong(a, b, c, out, *mirror):
+                    run(a, b, c, out, *mirror)
+                    change(out)
+
+                return wrong
+
+            self._put((owner, "bound"), bound)
 
     def conversion(self, **functions):
         """Let `falcon.torch.convert_` call other functions, by the names that it has for them."""

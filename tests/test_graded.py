@@ -23,7 +23,7 @@ with pytest.MonkeyPatch.context() as patch:
     import graded
 
 SIZE = 109  # divided by no format
-_FLOAT = Problem.of((512,) * 3, of("float32"), Options())
+_FLOAT = Problem.of_sizes((512,) * 3, of("float32"), Options())
 BACKENDS = [x.name for x in available_backends() if not x.why_classical_only(_FLOAT)]
 DTYPES = ["float32"]
 if np.finfo(np.longdouble).eps < np.finfo(np.float64).eps:

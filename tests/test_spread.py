@@ -19,7 +19,7 @@ from .doors import Problem
 from .test_promise import suited
 
 EPS = {"f4": np.finfo("f4").eps, "f8": np.finfo("f8").eps}
-_FLOAT = Problem.of((512,) * 3, of("float32"), Options())
+_FLOAT = Problem.of_sizes((512,) * 3, of("float32"), Options())
 HOST = [x.name for x in available_backends() if not x.why_classical_only(_FLOAT)]
 
 

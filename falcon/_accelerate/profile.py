@@ -123,7 +123,7 @@ class Profile:
         alike: dict[tuple, list] = {}  # plans of operands that lie otherwise in memory
         for (asked, line, plan, is_batch), counted in found:
             places = _place(line), "" if asked == line else _place(asked)
-            key = *places, str(plan.problem), plan.label, plan.backend.name
+            key = *places, str(plan.problem.single), plan.label, plan.backend.name
             alike.setdefault(key, []).append((plan, is_batch, *counted))
         rows = []
         for (place, within, problem, scheme, backend), some in alike.items():

@@ -13,7 +13,9 @@ from falcon import gram, matmul
 from falcon._core.checks import check_switch
 from falcon._core.locks import ForkLock
 from falcon._core.options import base, set_base
-from falcon._core.policy import (
+from falcon._core.symmetric import is_adjoint, is_transpose
+from falcon._numpy import original
+from falcon.decision.library import (
     BLAS_FLOP_BYTE,
     LEAST_BATCH,
     LOOP_FLOP,
@@ -21,8 +23,6 @@ from falcon._core.policy import (
     SMALLEST_OWN,
     THINNEST_OWN,
 )
-from falcon._core.symmetric import is_adjoint, is_transpose
-from falcon._numpy import original
 
 try:
     from . import _loops

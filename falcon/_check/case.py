@@ -115,7 +115,7 @@ class Case:
         row, scheme = self.operand, self._scheme()
         growth, other = self.kernel.growth(scheme), None if row.arithmetic is None else row
         method = Method("cpu", scheme, self.sizes, 0, rounded_growth=growth, operand=other)
-        problem = Problem.of(self.sizes, row.left if other else row, settings())
+        problem = Problem.of_sizes(self.sizes, row.left if other else row, settings())
         return Plan(problem, BACKENDS["cpu"], method, "")
 
     def _scheme(self) -> Any:

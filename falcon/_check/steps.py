@@ -16,10 +16,10 @@ from falcon._backends import DEVICE, get_backend, host_engine
 from falcon._core.cpus import memory_bytes, usable_cpus
 from falcon._core.dtypes import FLOAT32, FLOAT64, INT32, INT64, TABLE, DType
 from falcon._core.options import FIELDS, SETTINGS, settings
+from falcon._core.problem import Problem
 from falcon._cpu.backend import cache_bytes
 from falcon._cpu.each import Kernel, kernels
 from falcon._cpu.extension import why_missing
-from falcon._front.execute import problem_of_sizes
 from falcon._front.info import backends
 from falcon._front.planner import predicted
 from falcon.schemes import get
@@ -138,7 +138,7 @@ def whole_calls(
     """Yield a call for each backend, type and scheme that it has; `how`: fields of `Case`."""
     for name, row in product(backends, rows):
         backend, device = get_backend(name), 0 if name == DEVICE else None
-        problem = problem_of_sizes(USUAL, row, settings(), device=device)
+        problem = Problem.of_sizes(USUAL, row, settings(), device=device)
         if backend.why_not(problem) is None and find_spec(row.module):  # of its NumPy dtype
             refused = backend.why_classical_only(problem, get("strassen"))
             for scheme in SCHEMES if refused is None else SCHEMES[:1]:

@@ -12,9 +12,12 @@
     config.py    config, set_config: settings of a block, of the process
     threads.py   limits on the number of threads, including threadpoolctl's
     method.py    Method, Candidate: a way to multiply a problem, and its predicted time
-    plan.py      Plan: how one problem will be multiplied, and why
+    plan.py      Plan: how one problem will be multiplied, and why; Backend, the interface
+    plan_text.py a plan in words
+    runner.py    Runner: what runs a plan; batches, cuts and residues by other runners
+    host.py      what backends for host memory have in common
+    pool.py      memory that is kept between calls
     bound.py     error bounds of a plan's products, growth of 16-bit schemes
-    backend.py   the interface of a backend
     policy.py    Policy: when a backend's LCMAs are worth comparing, and what they must gain
     rates.py     Rates: measured speeds
     formulas.py  the cost model's formulas; compiled, types in formulas.pxd

@@ -26,6 +26,14 @@ class Matrix:
     raw: np.dtype | None = None
 
     @property
+    def first(self) -> Matrix:
+        """The first matrix of a batch."""
+        if len(self.shape) == 2:
+            return self
+        shape, strides = self.shape[-2:], self.strides[-2:]
+        return Matrix(self.pointer, shape, strides, self.dtype, self.owner, self.raw)
+
+    @property
     def itemsize(self) -> int:
         """Bytes of an element."""
         return self.dtype.itemsize

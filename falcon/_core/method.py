@@ -25,6 +25,8 @@ class Method:
     again: tuple[int, int, int] = (1, 1, 1)
     layout: Any = ()  # further parameters of the backend, private to it
     b_in_place: bool = False  # A has few rows, and B is read once, without a copy of it in memory
+    in_place: bool = False  # no operand is copied
+    is_tiny: bool = False  # handing the product to another library would take longer
     large_workspace: bool = False  # it uses more workspace than calls usually do, for fewer chunks
     # Predicted RMS error if the backend's rounding differs from what `Scheme.rms_growth` assumes.
     rounded_growth: float | None = None
@@ -56,6 +58,11 @@ class Method:
         return self.scheme is None or (
             isinstance(self.scheme, ComplexScheme) and self.scheme.is_classical
         )
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is the classical algorithm, in the elements' own arithmetic."""
+        return self.is_classical and self.arithmetic is None
 
     @property
     def stored(self) -> Scheme | None:

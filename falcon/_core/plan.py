@@ -1,68 +1,76 @@
-"""`Plan`: how one problem will be multiplied, and why."""
+"""`Plan`: how one problem will be multiplied, and why. `Backend`: what is asked of who does it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 
 from falcon.schemes import Scheme
 
-from .arrays import to_array, to_target
 from .bound import error_bound
 from .dtypes import DType
 from .lazy import lazy
+from .matrix import Matrix
 from .method import Candidate as Candidate
 from .method import Method as Method
+from .modular import Residues
 from .options import Options
 from .packed import PackedOperand
+from .plan_text import explained, summary
+from .policy import Policy
 from .problem import Problem
-from .symmetric import is_transpose, same_memory
-from .text import format_table
+from .runner import Cut, Residual, Runner, Sparing
 
 
-class Executor(Protocol):
-    """What a plan needs from the backend that runs it; `Backend` is the whole interface."""
+class Backend(Protocol):
+    """The interface of backends, for host memory and for a GPU.
 
-    name: str
-    # Whether its classical algorithm is a library's product (a BLAS): no overhead, and no risk.
-    is_library: bool
+    `falcon._backends` is the table of backends. `operand`, wherever it is a parameter: as which
+    elements are multiplied, if not as those of their own type (a row of `falcon._core.dtypes` with
+    an `arithmetic`).
+    """
+
+    @property
+    def name(self) -> str:
+        """The value of the option."""
+
+    @property
+    def is_library(self) -> bool:
+        """Whether its classical algorithm is a library's (a BLAS): no overhead, and no risk."""
 
     @property
     def rest(self) -> float:
         """Seconds after a product until its threads sleep, and leave the CPUs to others."""
 
-    def execute(
-        self,
-        plan: Plan,
-        a: np.ndarray,
-        b: np.ndarray | PackedOperand,
-        c: np.ndarray | None,
-        out: np.ndarray,
-        *,
-        alpha: Any = 1,
-        beta: Any = 0,
-        mirror: Any = None,
-    ) -> None:
-        """Write ``alpha a b + beta c`` to `out` as planned; `c` is read only if `beta` is not 0.
+    @property
+    def rates_type(self) -> type:
+        """Type of the rates that `measure` returns: a frozen dataclass (`falcon._core.rates`)."""
 
-        The result is also written to `mirror`, of the same shape, if it is given.
+    def why_unavailable(self) -> str | None:
+        """Return None if the backend runs here, else the reason in a short sentence."""
+
+    def why_not(self, problem: Problem, operand: DType | None = None) -> str | None:
+        """Return None if the backend can multiply the problem, else the reason."""
+
+    def why_classical_only(
+        self, problem: Problem, scheme: Scheme | None = None, operand: DType | None = None
+    ) -> str | None:
+        """Return why only the classical algorithm may run; None if LCMAs (or `scheme`) may.
+
+        None does not mean that every LCMA may run: `candidates` leaves out those that may not.
         """
 
-    def execute_batch(
-        self, plan: Plan, a: np.ndarray, b: np.ndarray, out: np.ndarray, *, alpha: Any = 1
-    ) -> bool:
-        """Write the products of all matrices of a batch; False where they must be run one by one.
-
-        `plan` is that of the first matrices; `out` overlaps no operand.
-        """
+    def policy(self, problem: Problem) -> Policy:
+        """Return the rules by which a method is chosen for the problem."""
 
     def candidates(
         self,
         problem: Problem,
-        schemes: Iterable[Scheme | None],
+        schemes: Iterable[Any],
         limit: int | None,
         operand: DType | None = None,
     ) -> list[Method]:
@@ -71,20 +79,71 @@ class Executor(Protocol):
         None among `schemes` is the classical algorithm, which runs whatever the limit.
         """
 
-    def pack(self, b: np.ndarray, plan: Plan) -> Any:
+    def predicted(self, problem: Problem, method: Method, rates: Any) -> Candidate:
+        """Return a method with its predicted seconds; `rates` come from `measure`."""
+
+    def runner(self, plan: Plan) -> Runner:
+        """Return what runs a plan of this backend."""
+
+    def small_product(self, library: Callable[..., Any]) -> Callable[..., Any] | None:
+        """Return a function of a, b and out that multiplies small arrays; of others None.
+
+        `library`: one for what it multiplies faster. None: there is no such function.
+        """
+
+    def reduce(
+        self, terms: Any, weights: Any, parts: Any, modulus: int, base: int, threads: int
+    ) -> None:
+        """Reduce weighted sums of matrices modulo p: `falcon._numpy.residues.modulo`."""
+
+    def pack(self, b: Any, plan: Plan) -> Any:
         """Combine and pack `b` for the scheme of `plan`; the result has `nbytes`."""
 
-    def column_norms(self, b: np.ndarray, plan: Plan) -> Any:
+    def column_norms(self, b: Any, plan: Plan) -> Any:
         """Return what products by a packed `b` need to know about the norms of its columns."""
+
+    def packed_method(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Method:
+        """Return how to multiply by a packed operand; the workspace may exceed `limit`."""
+
+    def matrix(self, name: str, x: Any, device: int | None) -> Matrix:
+        """Describe an operand in its memory.
+
+        Raises TypeError: it is no array there.
+        Raises ValueError: it is on another device.
+        """
+
+    def empty(self, shape: tuple[int, int], dtype: DType, like: Any) -> Any:
+        """Make an array by rows, of the library of another array, and on its device."""
+
+    def kernels(self) -> str:
+        """Return which kernels run here, such as an instruction set; shipped rates are theirs."""
+
+    def describe(self) -> dict[str, str]:
+        """Return what `falcon.show_config` reports of it: kernels, libraries, kept workspace."""
+
+    def release_workspace(self) -> None:
+        """Free the workspaces that are kept between calls, if any are."""
+
+    def measure(
+        self, operand: DType, threads: int, budget: float = 1.0, device: int | None = None
+    ) -> Any:
+        """Measure the rates for a type and a number of threads, or on a device.
+
+        `budget`: about how many seconds it may take on the host.
+        """
+
+    def identity(self, device: int | None = None, /) -> dict[str, str]:
+        """Return what a stored measurement depends on: kernels, versions, the device."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of the products that a symmetric product is cut into, and its place in C."""
+    """One of the products that a product is cut into: rows of A, columns of B, a slice of K."""
 
     plan: Plan
-    rows: slice
-    columns: slice
+    rows: slice = field(default_factory=partial(slice, None))
+    columns: slice = field(default_factory=partial(slice, None))
+    inner: slice = field(default_factory=partial(slice, None))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -94,7 +153,7 @@ class Plan:
     Attributes
     ----------
     problem : Problem
-    backend : Executor
+    backend : Backend
         Runs the plan.
     method : Method
         What will run: scheme, chunks, workspace in bytes.
@@ -108,13 +167,14 @@ class Plan:
         "auto" chose the scheme: operands whose norms are too uneven for it are scaled
         (`falcon._core.scaling`), or multiplied classically if that is impossible.
     optional : bool
-        "auto" chose the scheme or the arithmetic, which gives way to the library's product where
-        there is no memory for its workspace.
+        "auto" chose the scheme or arithmetic, which gives way where its workspace is not to be had.
     options : Options
-        The options of the plan; their `check` says whether `execute` tests for non-finite values.
+        The options of the plan; their `check` says whether non-finite values are tested for.
     parts : tuple of Part
-        The parts of a symmetric product that is cut: two on the diagonal, and one off it. They run
-        one after the other; `backend` is then that of the last.
+        The parts of a symmetric product that is cut, two on the diagonal, and one off it; or of one
+        modulo p. They run one after the other; `backend` is then that of the first.
+    residues : Residues, optional
+        How a product modulo p is multiplied, slice by slice of K.
     tuned : bool
         `falcon.tune` has measured the choice; else it is the model's, or the caller's.
     rates : str
@@ -129,7 +189,7 @@ class Plan:
     """
 
     problem: Problem
-    backend: Executor
+    backend: Backend
     method: Method
     why: str
     seconds: tuple[tuple[str, float], ...] = ()
@@ -138,6 +198,7 @@ class Plan:
     optional: bool = False
     options: Options = field(default_factory=Options)
     parts: tuple[Part, ...] = ()
+    residues: Residues | None = None
     tuned: bool = False
     rates: str = ""
 
@@ -185,7 +246,7 @@ class Plan:
         parts = [x.plan for x in self.parts] or [self]
         return any(not (x.method.is_classical or x.guarded) for x in parts)
 
-    def instead(self, method: Method, backend: Executor) -> Plan:
+    def instead(self, method: Method, backend: Backend) -> Plan:
         """Return a plan that runs another method for the same problem, guarded as if chosen."""
         chosen = not method.is_classical and self.options.scheme == "auto"
         guarded = chosen and not self.problem.is_exact
@@ -217,49 +278,43 @@ class Plan:
         """
         return error_bound(self, a, b, proved)
 
-    def execute(
-        self,
-        a: Any,
-        b: Any,
-        c: Any,
-        out: Any,
-        *,
-        alpha: Any = 1,
-        beta: Any = 0,
-        mirror: Any = None,
-    ) -> None:
-        """Write ``alpha a b + beta c`` to `out`: see `Executor.execute`."""
-        if not self.parts:
-            try:
-                self.backend.execute(self, a, b, c, out, alpha=alpha, beta=beta, mirror=mirror)
-            except MemoryError as error:
-                less = self._with_less_memory(error)
-                less.execute(a, b, c, out, alpha=alpha, beta=beta, mirror=mirror)
-            return
-        if c is not None and np.may_share_memory(c, out) and not same_memory(c, out):
-            c = c.copy()  # a part may overwrite entries of c that a later part reads
-        for x in self.parts:
-            rows, columns = x.rows, x.columns
-            off_diagonal = rows != columns and self.problem.symmetric == "full"
-            x.plan.execute(
-                a[rows],
-                b[:, columns],
-                None if c is None else c[rows, columns],
-                out[rows, columns],
-                alpha=alpha,
-                beta=beta,
-                mirror=out[columns, rows].T if off_diagonal else None,
-            )
+    @lazy
+    def runner(self) -> Runner:
+        """What multiplies as planned."""
+        if self.residues is not None:
+            slices = [(x.plan.runner, x.inner) for x in self.parts]
+            return Residual(self.residues, slices, self.backend.reduce, self.threads)
+        if self.parts:
+            parts = [(x.plan.runner, x.rows, x.columns) for x in self.parts]
+            return Cut(parts, is_full=self.problem.symmetric == "full")
+        runner, p = self.backend.runner(self), self.problem
+        if self.options.scheme != "auto" or p.packed or p.reproducible or not self.workspace:
+            return runner
+        return runner if p.device is not None else Sparing(runner, self._with_less_memory)
 
-    def _with_less_memory(self, error: MemoryError) -> Plan:
-        """Return what runs where the workspace of "auto" is not to be had; GPUs have their own."""
-        p, backend = self.problem, self.backend
-        if self.options.scheme != "auto" or p.packed or p.reproducible or p.device is not None:
-            raise error
-        method = backend.candidates(p, (None,), 1, self.method.operand)[0]
-        if method.workspace >= self.workspace:
-            raise error
-        return self.instead(method, backend)
+    def _with_less_memory(self) -> Runner | None:
+        """Return what runs where the workspace of "auto" is not to be had; None: nothing less."""
+        method = self.backend.candidates(self.problem, (None,), 1, self.method.operand)[0]
+        less = method.workspace < self.workspace
+        return self.backend.runner(self.instead(method, self.backend)) if less else None
+
+    def fitted(self, problem: Problem) -> Plan:
+        """Return a plan that multiplies operands that lie otherwise, or a batch, in the same way.
+
+        `problem`: of the same sizes and types.
+        """
+        if problem == self.problem:
+            return self
+        if self.residues is not None:  # which their passes over the operands write
+            return replace(self, problem=problem)
+        if self.parts:
+            fit = [x.plan.fitted(x.plan.problem.lying_as(problem)) for x in self.parts]
+            parts = [replace(x, plan=plan) for x, plan in zip(self.parts, fit, strict=True)]
+            return replace(self, problem=problem, parts=tuple(parts))
+        limit, how = self.options.workspace_limit, (problem, (self.scheme,))
+        within = self.backend.candidates(*how, limit, self.method.operand)
+        found = within or self.backend.candidates(*how, None, self.method.operand)
+        return replace(self, problem=problem, method=found[0])
 
     def __call__(self, a: Any, b: Any, out: Any = None) -> Any:
         """Multiply two matrices of the planned shapes and dtype; modulo p, of any integers.
@@ -272,40 +327,39 @@ class Plan:
             An operand has another shape or dtype than planned, or `out` overlaps an operand; or the
             plan is for a packed operand.
         """
-        p = self.problem
+        p, known = self.problem, self.backend.matrix
         if p.packed:
             raise ValueError("this plan is for a packed operand: multiply by falcon.gemm(a, b)")
-        if p.device is not None:
-            backend: Any = self.backend  # a GPU backend takes arrays of other libraries
-            return backend.call(self, a, b, out)
-        a, b = to_array("a", a), to_array("b", b)
-        out = None if out is None else to_target(out)
+        left, right = known("a", a, p.device), known("b", b, p.device)
+        a, b = left.owner, right.owner
+        out = self.backend.empty((p.M, p.N), p.result, a) if out is None else out
+        target = known("out", out, p.device)
+        where = "" if p.device is None else f" on cuda:{p.device}"
         for name, x, shape, kind in (
-            ("a", a, (p.M, p.K), p.operand.left),
-            ("b", b, (p.K, p.N), p.operand.right),
-            ("out", out, (p.M, p.N), p.result),
+            ("a", left, (p.M, p.K), p.operand.left),
+            ("b", right, (p.K, p.N), p.operand.right),
+            ("out", target, (p.M, p.N), p.result),
         ):
-            if x is None:
-                continue
             any_integers = self.options.modulus is not None and name != "out"
-            is_meant = x.dtype.kind in "iu" if any_integers else x.dtype == kind.numpy
+            is_meant = x.dtype is kind or (any_integers and x.dtype and x.dtype.is_exact)
             if x.shape != shape or not is_meant:
-                raise ValueError(f"{name} is {x.shape} {x.dtype}; this plan is for {shape} {kind}")
-        if p.symmetric and not is_transpose(a, b):
+                given = f"{name} is {x.shape} {x.raw or x.dtype}{where}"
+                raise ValueError(f"{given}; this plan is for {shape} {kind}{where}")
+        if p.symmetric and not left.is_transpose(right):
             raise ValueError("b is not a.T in the same memory; this plan is for symmetric products")
-        if out is not None and not out.flags.writeable:
-            raise ValueError("out is read-only")
-        if out is None:
-            out = np.empty((p.M, p.N), p.result.numpy)
-        elif np.may_share_memory(out, a) or np.may_share_memory(out, b):
+        if target.overlaps(left) or target.overlaps(right):
             raise ValueError("out overlaps an operand; falcon.gemm handles that, a plan does not")
-        self.execute(a, b, None, out)
+        types = p.operand, p.result
+        about = left, right, None, target, types, self.options
+        problem = Problem.of(*about, device=p.device, symmetric=p.symmetric)
+        problem = replace(problem, threads=p.threads, room=p.room)
+        self.fitted(problem).runner(a, b, None, out)
         return out
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the decision; chunks are computed again on the machine that loads it."""
         kept = ["why", "seconds", "guarded", "optional", "options", "rates"]
-        kept += ["method", "parts"] if self.parts else []
+        kept += ["method", "parts", "residues"] if self.parts else []
         about = {name: getattr(self, name) for name in kept}
         return _restored, (self.problem, self.backend, self.scheme, self.method.operand, about)
 
@@ -313,30 +367,7 @@ class Plan:
         return f"<Plan {self.problem}: {self.method.label} on backend {self.backend.name}>"
 
     def __str__(self) -> str:
-        p = self.problem
-        lines = [
-            f"{p}: {self.method.label} on backend {self.backend.name}",
-            f"  why        {self.why}",
-        ]
-        if self.scheme is not None:
-            s = self.scheme
-            lines.append(
-                f"  scheme     <{s.m},{s.k},{s.n};{s.rank}>, speed-up bound {s.speedup_bound:.3f}"
-            )
-            lines.append(f"  chunks     M, N, K = {', '.join(map(str, self.method.chunks))}")
-        for x in self.parts:
-            where = f"C[{x.rows.start}:{x.rows.stop}, {x.columns.start}:{x.columns.stop}]"
-            lines.append(f"  {where}: {x.plan.method.label} on backend {x.plan.backend.name}")
-        exact = "exact" if p.is_exact else f"{self.growth:.2f} x classical RMS error"
-        lines.append(f"  growth     {exact}")
-        lines.append(f"  workspace  {self.workspace / 2**20:.1f} MiB")
-        if self.seconds:
-            total = sum(time for _, time in self.seconds)
-            parts = ", ".join(f"{name} {time * 1e3:.2f}" for name, time in self.seconds)
-            lines.append(f"  predicted  {total * 1e3:.2f} ms ({parts})")
-            if self.rates:
-                lines.append(f"  rates      {self.rates}")
-        return "\n".join(lines)
+        return summary(self)
 
     def explain(self, most: int = 12) -> str:
         """Return the plan and the table of candidates: ms, and why each was not chosen.
@@ -347,35 +378,16 @@ class Plan:
             Rows of the table; the best classical one of each backend is added. The stages of each
             are in `candidates`, as `seconds`.
         """
-        shown, found = [], set()
-        for at, x in enumerate(self.candidates):
-            is_first = x.method.is_classical and x.method.backend not in found
-            if at < most or is_first:
-                shown.append(x)
-            if is_first:
-                found.add(x.method.backend)
-        rows = [("candidate", "backend", "ms", "growth", "MiB", "")]
-        for x in shown:
-            rows.append(
-                (
-                    x.method.label,
-                    x.method.backend,
-                    f"{x.total * 1e3:.2f}",
-                    f"{x.method.growth:.2f}",
-                    f"{x.method.workspace / 2**20:.1f}",
-                    x.refused or "chosen",
-                )
-            )
-        left = len(self.candidates) - len(shown)
-        table = format_table(rows, left=2) if len(rows) > 1 else "no candidates were compared"
-        return f"{self}\n\n{table}" + (f"\n... and {left} more" if left > 0 else "")
+        return explained(self, most)
 
 
 def _restored(
     problem: Problem, backend: Any, scheme: Any, operand: DType | None, about: dict[str, Any]
 ) -> Plan:
     """Return a pickled plan, with the same scheme and backend; `about`: its other fields."""
-    reason = backend.why_unavailable() or backend.why_not(problem, operand)
+    reason = backend.why_unavailable()
+    if reason is None and "parts" not in about:
+        reason = backend.why_not(problem, operand)
     if reason is not None:
         raise ValueError(f"a plan for backend {backend.name!r} cannot be loaded here: {reason}")
     if "method" not in about:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any, cast
 
 import numpy as np
@@ -20,6 +21,9 @@ MOST_ROWS_IN_PLACE, _LEAST_ELEMENTS_IN_PLACE = 16, 2**20
 # 14336, 1 and 2 threads, Zen 5). Kernels that keep a panel of B (AVX2) ran at 0.74 to 1.1.
 MOST_ROWS_STREAMED = 63
 _LEAST_STREAMED_SIDE, _LEAST_STREAMED_ELEMENTS = 1024, 2**22
+# Integers of so few products are computed in place, all of C: a triangle takes 2 to 10 times as
+# long, as its operands are packed (Zen 4, 2 threads).
+_FEW_PRODUCTS = 48**3
 _set = object.__setattr__  # sets fields of a frozen dataclass
 
 
@@ -38,7 +42,10 @@ def has_few_rows(M: int, N: int, K: int, itemsize: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One 2-D multiplication ``C = alpha A B + beta C``: A is M x K, B is K x N, C is M x N."""
+    """One multiplication ``C = alpha A B + beta C``: A is M x K, B is K x N, C is M x N.
+
+    Of a batch, all products are alike, and their layout is that of the first matrices.
+    """
 
     M: int
     N: int
@@ -76,6 +83,8 @@ class Problem:
     # If the elements are integers, though of a floating-point type, and results must be exact: how
     # many times the largest sum of K products a number may be. 0: results may be rounded.
     room: float = field(default=0.0, repr=False)
+    # Products of a batch, of these sizes each.
+    count: int = field(default=1, repr=False)
 
     def __post_init__(self) -> None:
         operand = self.operand
@@ -87,22 +96,67 @@ class Problem:
     @classmethod
     def of(
         cls,
+        a: Matrix,
+        b: Matrix,
+        c: Matrix | None,
+        out: Matrix | None,
+        types: tuple[DType, DType],
+        options: Options,
+        *,
+        device: int | None = None,
+        packed: bool = False,
+        symmetric: str = "",
+    ) -> Problem:
+        """Describe ``out = a @ b + c`` by where and how its matrices, or batches of them, lie.
+
+        `c` is None if it is not read, `out` for a new array by rows.
+        `types`: as which a and b are multiplied, and that of the result.
+        `packed`: b is packed, or is to be, and read only where the product is redone.
+        `symmetric`: the part of C to write; "" asks whether B is A's transpose in the same memory.
+        """
+        operand, result = types
+        (*_, M, K), N = a.shape, b.shape[-1]
+        out = dense(0, (M, N), result) if out is None else out
+        if device is not None:
+            symmetric = ""  # all of C is computed there
+        elif symmetric or not (packed or c is not None):
+            symmetric = _part_of(a, b, operand, options, symmetric)
+        layout = _layout(a, b, c, out, types, device, packed, symmetric)
+        count = prod(out.shape[:-2])
+        return cls._with((M, N, K), operand, options, device, result=result, count=count,
+                         packed=packed, symmetric=symmetric, **layout)  # fmt: skip
+
+    @classmethod
+    def of_sizes(
+        cls,
         sizes: tuple[int, int, int],
         operand: DType,
         options: Options,
         *,
         device: int | None = None,
-        **layout: Any,
+        **stated: Any,
     ) -> Problem:
-        """Describe a multiplication; threads follow from the options.
+        """Describe a product of matrices by rows, written to a new array of the operands' type.
 
         `sizes`: M, N, K.
-        `layout`: fields of that name; by default operands are by rows, and the result is a new
-        array of the operands' type.
+        `stated`: fields that differ from that.
         """
-        threads = 1 if device is not None else threads_of(options)
-        layout["reproducible"] = options.reproducible
-        return cls(*sizes, operand, threads=threads, device=device, **layout)
+        by_rows: dict[str, Any] = {"layout": (sizes[2] == 1, True, False)}
+        by_rows |= {"a_strided": True, "b_strided": True}
+        return cls._with(sizes, operand, options, device, **by_rows | stated)
+
+    @classmethod
+    def _with(
+        cls,
+        sizes: tuple[int, int, int],
+        operand: DType,
+        options: Options,
+        device: int | None,
+        **fields: Any,
+    ) -> Problem:
+        fields.setdefault("threads", 1 if device is not None else threads_of(options))
+        fields["reproducible"] = options.reproducible
+        return cls(*sizes, operand, device=device, **fields)
 
     @property
     def dtype(self) -> np.dtype:
@@ -122,6 +176,15 @@ class Problem:
             device=self.device,
             room=self.room,
         )
+
+    @property
+    def single(self) -> Problem:
+        """One of the products of a batch."""
+        return self if self.count == 1 else replace(self, count=1)
+
+    def lying_as(self, other: Problem) -> Problem:
+        """The same for operands that lie as those of another problem, as many, on its threads."""
+        return replace(self, **{name: getattr(other, name) for name in _LIES})
 
     @property
     def is_wide(self) -> bool:
@@ -149,33 +212,49 @@ class Problem:
             text += f" to {self.result}"
         if self.device is not None:
             text += f" on cuda:{self.device}"
+        if self.count > 1:
+            text = f"{self.count} times {text}"
         if self.symmetric:
             text += ", symmetric" + ("" if self.symmetric == "full" else f", {self.symmetric}")
         return text
 
 
-def layout_fields(
+# Fields that a part of a product shares with the whole.
+_LIES = ("buffered", "a_direct", "b_direct", "a_strided", "b_strided", "layout", "out_direct",
+         "out_overlaps_c", "packed", "threads", "device", "reproducible", "count")  # fmt: skip
+
+
+def _part_of(a: Matrix, b: Matrix, operand: DType, options: Options, symmetric: str) -> str:
+    """Return the part of C that is written if B is A's transpose; empty: it is none, or all."""
+    (*_, M, K), is_plain = a.shape, options.modulus is None
+    if operand.is_exact and is_plain and M * M * K <= _FEW_PRODUCTS:
+        return "" if symmetric == "full" else symmetric  # bits do not depend on it
+    if symmetric:
+        return symmetric
+    # A scheme by name computes all of C.
+    able = options.scheme in ("auto", "classical") and is_plain and M > 1
+    return "full" if able and a.is_transpose(b) else ""
+
+
+def _layout(
     a: Matrix,
     b: Matrix,
     c: Matrix | None,
     out: Matrix,
     types: tuple[DType, DType],
-    *,
-    device: int | None = None,
-    packed: bool = False,
-    symmetric: str = "",
+    device: int | None,
+    packed: bool,
+    symmetric: str,
 ) -> dict[str, Any]:
-    """Return the fields of ``out = a @ b + c`` that follow from where and how its matrices lie.
-
-    `types`: as which a and b are multiplied, and that of the result.
-    `packed`: b is packed, and read only where the product is redone.
-    """
+    """Return the fields that follow from where and how the matrices lie; see `Problem.of`."""
     operand, result = types
     left = operand.left
     overlaps = out.overlaps(a) or out.overlaps(b)
     overlaps_c = c is not None and out.overlaps(c)
     if packed:
         b = dense(0, b.shape, operand.right)
+    a, b, out = a.first, b.first, out.first
+    c = None if c is None else c.first
     a_strided, b_strided = a.holds(left), b.holds(operand.right)
     if device is None:  # falcon's engine writes at any strides, a BLAS at one unit stride
         out_direct = out.holds(result) and not overlaps

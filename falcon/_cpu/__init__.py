@@ -2,7 +2,8 @@
 
 ::
 
-    backend.py    the contract of falcon._core.backend.Backend: plan, execute, measure
+    backend.py    the contract of falcon._core.plan.Backend: what it can multiply, and how
+    runner.py     a plan, run by the engine
     blocking.py   layouts: how the engine cuts a problem, worked out once, when a call is planned
     extension.py  the compiled extension: whether it can be used, with which instruction set
     operands.py   arrays as the engine takes them; triangles and mirror images of C

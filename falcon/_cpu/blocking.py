@@ -68,6 +68,8 @@ def method(
         again=(again, 1, -(-problem.K // max(inner, 1))),
         layout=layout,
         b_in_place=b_in_place,
+        in_place=layout.in_place,
+        is_tiny=layout.is_tiny,
         rounded_growth=growth,
     )
 

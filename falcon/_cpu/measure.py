@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from falcon._core.backend import Backend
 from falcon._core.dtypes import DType
 from falcon._core.fit import fastest, fit_rates, timed_in_turn
-from falcon._core.plan import Plan
+from falcon._core.options import Options
+from falcon._core.plan import Backend, Plan
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
 from falcon.schemes import Scheme, get
@@ -84,11 +84,12 @@ class _Bench:
         row, how = self._operand, None
         if row.arithmetic is not None:
             row, how = row.left, row
-        problem = Problem(M, N, K, row, threads=self._threads)
+        problem = Problem.of_sizes((M, N, K), row, Options(threads=self._threads))
         plan = Plan(problem, self._backend, blocking.method(problem, scheme, None, how), "")
         a, b, c = (
             x[: rows * columns].reshape(rows, columns)
             for x, rows, columns in ((self._a, M, K), (self._b, K, N), (self._c, M, N))
         )
         self.plans.append((problem, plan.method))
-        return lambda: plan.execute(a, b, None, c)
+        run = plan.runner.bound(a, b, None, c)
+        return lambda: run(a, b, None, c)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from falcon._core.arithmetic import INT64_BY_FLOAT64
@@ -11,9 +9,6 @@ from falcon._core.dtypes import DType
 from falcon._core.problem import Problem
 from falcon._core.symmetric import copy_triangle
 from falcon.schemes import Scheme
-
-# Bits of `numpy.ndarray.flags.num`: aligned; that, or contiguous in either order.
-_ALIGNED, _PLAIN = 0x100, 0x103
 
 
 def readable(x: np.ndarray, dtype: DType) -> np.ndarray:
@@ -27,12 +22,10 @@ def is_aligned(x: np.ndarray) -> bool:
     return x.flags.aligned and all(stride % x.itemsize == 0 for stride in x.strides)
 
 
-def are_plain(*operands: Any) -> bool:
-    """Whether all are arrays that the engine can address, by a quick look: contiguous, aligned."""
-    for x in operands:
-        if type(x) is not np.ndarray or x.flags.num & _PLAIN <= _ALIGNED:
-            return False
-    return True
+def copied(problem: Problem) -> tuple[bool, bool]:
+    """Whether A and B are converted first: those of another dtype or alignment."""
+    of_a = not (problem.a_direct or problem.a_strided)
+    return of_a, not (problem.b_direct or problem.b_strided or problem.packed)
 
 
 def load(c: np.ndarray | None, target: np.ndarray, problem: Problem) -> None:
@@ -75,7 +68,7 @@ def extra_bytes(problem: Problem, scheme: Scheme | None, row: DType) -> int:
 
 
 def copied_bytes(problem: Problem) -> int:
-    """Operands of another dtype or alignment are converted first; strides do not matter."""
-    a = 0 if problem.a_direct or problem.a_strided else problem.M * problem.K
-    b = 0 if problem.b_direct or problem.b_strided or problem.packed else problem.K * problem.N
-    return (a + b) * problem.operand.itemsize
+    """Bytes of converted operands."""
+    a, b = copied(problem)
+    elements = a * problem.M * problem.K + b * problem.K * problem.N
+    return elements * problem.operand.itemsize

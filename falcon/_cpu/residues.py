@@ -2,40 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
-
-from falcon._core.cpus import kept_bytes
 
 from .extension import isa
 from .operands import is_aligned
 
 try:
     from . import _core
-    from .pool import Pool
 except ImportError:  # `why_unavailable` says so
     _core = None  # type: ignore[assignment]
 
 
 _ELEMENTS = 2**15  # copied at a time
-# Small products that are kept, with their memory for residues and sums, for calls like them.
-ready: dict[Any, Callable[..., None]] = {}
-
-
-@cache
-def memory() -> Pool:
-    """Return the pool of residues and sums, besides that of the engine's workspaces."""
-    return Pool(kept_bytes())
-
-
-def release() -> None:
-    """Free what is kept between calls."""
-    ready.clear()
-    if _core is not None:
-        memory().clear()
 
 
 def modulo(

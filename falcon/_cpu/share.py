@@ -97,6 +97,12 @@ class _Library:
         return f"OpenBLAS {self.controller.version} {shares}{why}"
 
 
+def glance() -> None:
+    """Look, now and then."""
+    if perf_counter() > next_look:
+        look()
+
+
 def look() -> None:
     """Let the loaded copies of OpenBLAS share falcon's threads, or not, as the settings say."""
     global next_look, _loaded

@@ -12,8 +12,6 @@
     pairs.py     a pair of arrays with labelled axes, as one product
     validate.py  checks of arguments
     arithmetic.py  types of a product and its operands: `dtype=`
-    modular.py   products modulo p: their types, how they are multiplied, their passes
-    batches.py   all matrices of a batch in one call
     fallback.py  what NumPy multiplies itself
     execute.py   a product in core form: its Problem, its plan, its execution
     freivalds.py Freivalds' test of a product in O(n^2), by rows

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from falcon._backends import available_backends, get_backend
-from falcon._core.backend import Backend
 from falcon._core.dtypes import CUDA, TABLE, DType, both, of
 from falcon._core.options import Options
+from falcon._core.plan import Backend
 from falcon._core.problem import Problem
 from falcon._gpu.where import promoted
 from falcon.schemes import Scheme

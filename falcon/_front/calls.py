@@ -3,8 +3,7 @@
 ::
 
     gemm, matmul --> recall --> small ones: by the engine's `small_product`
-                            --> the `Call` that `remember` kept: its runner
-                                              (on a GPU: steps in which addresses are filled in)
+                            --> the `Call` that `remember` kept: what the first one ran
 """
 
 from __future__ import annotations
@@ -18,14 +17,15 @@ import numpy as np
 from falcon._backends import host_engine
 from falcon._core import observe
 from falcon._core.dtypes import DType
-from falcon._core.options import Options, are_default, settings, threads_of
+from falcon._core.options import Options, are_default, settings
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
+from falcon._core.runner import Bound
 from falcon._core.symmetric import is_transpose
 from falcon._core.threads import limit_here
 from falcon._numpy.original import quiet_matmul
-from falcon._numpy.threads import exceeds
 
+from .adapters import Adapter
 from .adapters.host import NUMPY, viewed
 from .planner import is_kept, planning_state
 
@@ -36,19 +36,30 @@ _OWNDATA = 0x4  # of the bits of `numpy.ndarray.flags.num`
 _MOST = 1024
 
 
-class Call(NamedTuple):
-    """How a call was multiplied, and what that depends on besides the call's key."""
+class State(NamedTuple):
+    """What plans depend on besides the call's key: read before a call is planned, kept with it."""
 
-    run: Callable[..., Any]  # of a, b and out; returns None where the call must be planned
-    result: tuple[Any, ...] | None  # shape and dtype of a new result; None: `run` makes it
     # Threads given by argument or settings are in the key; otherwise they follow from the CPUs.
     options: Options
     cpus: int
-    state: tuple  # `planning_state`
+    epoch: tuple  # of schemes and profile
+
+    @classmethod
+    def now(cls) -> State:
+        """Return the state at this moment."""
+        return cls(settings(), limit_here(), planning_state())
 
 
-Calls = dict[Any, Call]
-_calls: Calls = {}  # by `_key`, or `_device_key`
+class Call(NamedTuple):
+    """How a call was multiplied."""
+
+    run: Bound  # of a, b, c and out
+    result: Callable[[], Any]  # makes a new one
+    state: State
+
+
+Calls = dict[Any, Any]
+_calls: Calls = {}  # by `key_of`; those of a packed operand are kept with it
 # How einsum and tensordot call `matmul`, by `key_of_form`: that depends on no settings.
 forms: Calls = {}
 # Libraries by the types of their arrays that were multiplied on a GPU.
@@ -67,26 +78,96 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple, c: Any = None) -> Any:
     """
     if observe.observers:
         return None
-    if type(a) is not _ARRAY or type(b) is not _ARRAY or not (out is None or type(out) is _ARRAY):
-        return _recall_others(a, b, out, arguments, c)
-    if not arguments and are_default():
+    on_host = type(a) is _ARRAY and (out is None or type(out) is _ARRAY)
+    if on_host and type(b) is _ARRAY and not arguments and are_default():
         known = _small_product(a, b, out)
         if known is not None or not a.dtype.num:  # booleans: their values matter
             return known
-    key = _key(a, b, out, arguments)
-    if c is not None:
-        if type(c) is not _ARRAY or not (out is None or c is out or not _overlap(c, out)):
-            return None
-        key = (*key, *_facts_of_added(c, out))
-    call = look_up(_calls, key)
+    key = key_of(a, b, c, out, arguments)
+    if key is None:
+        return None if on_host or c is not None else _recall_views(a, b, out, arguments)
+    call = look_up(_calls if type(b) is not PackedOperand else b.calls, key)
+    if call is None or (on_host and not _is_apart(key[0], a, b, c, out)):
+        return None
+    result = call.result() if out is None else out
+    call.run(a, b, c, result)
+    return result if out is not None or result.ndim or not on_host else result[()]
+
+
+def _recall_views(a: Any, b: Any, out: Any, arguments: tuple) -> Any:
+    """Recall a call on arrays of other libraries in host memory, on NumPy's views of them."""
+    adapter, x, y, target = viewed({"a": a, "b": b, "out": out})
+    if adapter is NUMPY or not _ARRAY is type(x) is type(y):
+        return None
+    result = recall(x, y, target, arguments)
+    if result is None:
+        return None
+    return adapter.wrap(result) if out is None else out
+
+
+def _find_small_product(a: np.ndarray, b: np.ndarray, out: np.ndarray | None) -> Any:
+    """Multiply by the function that takes the place of this one."""
+    global _small_product
+    _small_product = host_engine().small_product(quiet_matmul) or (lambda *_: None)
+    return _small_product(a, b, out)
+
+
+# Multiplies small arrays; returns None for others, and without falcon's kernels.
+_small_product: Callable[..., Any] = _find_small_product
+
+
+def look_up(calls: Calls, key: Any) -> Call | None:
+    """Return the call of a key, if it would be multiplied in that way again."""
+    try:
+        call: Call | None = calls.get(key)
+    except TypeError:  # an argument cannot be hashed: validation will report it
+        return None
     if call is None:
         return None
-    if out is None:
-        out = np.empty(*call.result)  # type: ignore[misc]
-    # Arrays that own their memory do not overlap, unless they are the same.
-    elif (not key[0] & _OWNDATA or out is a or out is b) and (_overlap(out, a) or _overlap(out, b)):
+    options, cpus, epoch = call.state
+    is_valid = options is settings() and cpus == limit_here() and epoch == planning_state()
+    return call if is_valid else None
+
+
+def keep(calls: Calls, key: Any, call: Any) -> None:
+    """Keep how a call was multiplied."""
+    if len(calls) >= _MOST:
+        calls.clear()
+    calls[key] = call
+
+
+def key_of(a: Any, b: Any, c: Any, out: Any, arguments: tuple) -> tuple | None:
+    """Return what is equal in calls with the same plan; None: they are not kept.
+
+    First the flags common to all arrays in host memory.
+    """
+    if arguments:  # with their types: True is no number of threads, although it equals 1
+        arguments = (*arguments, *[type(x) for _, x in arguments])
+    if type(a) is not _ARRAY:
+        return _device_key(a, b, c, out, arguments) if type(a) in _libraries else None
+    if out is not None and type(out) is not _ARRAY:
         return None
-    return call.run(a, b, out) if c is None else call.run(a, b, out, c)
+    x, p = a.flags.num, a.dtype
+    z, like = (x, None) if out is None else (out.flags.num, out.dtype)
+    if type(b) is PackedOperand:  # products that are redone read its source
+        key: tuple = (0, a.shape, a.strides, x, p, p.num, arguments)
+        key = key if out is None else (*key, out.shape, out.strides, z, like)
+    elif type(b) is not _ARRAY:
+        return None
+    else:
+        y, q, twin = b.flags.num, b.dtype, _are_twins(a, b)
+        # With the numbers of dtypes: "l" and "q" are equal, but give results of their own.
+        key = (x & y & z, a.shape, x, p, p.num, b.shape, y, q, q.num, arguments, twin)
+        if out is not None:
+            key = (*key, out.shape, z, like)
+        # For arrays that are contiguous in one order, but not in both, flags determine the strides.
+        if not (x + 1) & (y + 1) & (z + 1) & 2:
+            key = (*key, a.strides, b.strides, None if out is None else out.strides)
+    if c is None:
+        return key
+    if type(c) is not _ARRAY:
+        return None
+    return (*key, c.shape, c.strides, c.flags.num, c.dtype, c.dtype.num, c is out)
 
 
 def key_of_form(form: tuple, arrays: Sequence[Any]) -> tuple | None:
@@ -98,59 +179,20 @@ def key_of_form(form: tuple, arrays: Sequence[Any]) -> tuple | None:
     return form
 
 
-def _facts_of_added(c: np.ndarray, out: np.ndarray | None) -> tuple:
-    return c.shape, c.strides, c.flags.num, c.dtype, c.dtype.num, c is out
-
-
-def _find_small_product(a: np.ndarray, b: np.ndarray, out: np.ndarray | None) -> Any:
-    """Multiply by the function that takes the place of this one."""
-    global _small_product
-    of_engine = getattr(host_engine(), "small_product", lambda _: None)(quiet_matmul)
-    _small_product = of_engine or (lambda *_: None)
-    return _small_product(a, b, out)
-
-
-# Multiplies small arrays; returns None for others, and without falcon's kernels.
-_small_product: Callable[..., Any] = _find_small_product
-
-
-def look_up(calls: Calls, key: Any) -> Call | None:
-    """Return the call of a key, if it would be multiplied in that way again."""
-    try:
-        call = calls.get(key)
-    except TypeError:  # an argument cannot be hashed: validation will report it
-        return None
-    if call is None:
-        return None
-    _, _, options, cpus, state = call
-    is_valid = options is settings() and cpus == limit_here() and state == planning_state()
-    return call if is_valid else None
-
-
-def keep(calls: Calls, key: Any, run: Callable[..., Any], result: tuple | None = None) -> None:
-    """Keep how a call was multiplied."""
-    if len(calls) >= _MOST:
-        calls.clear()
-    calls[key] = Call(run, result, settings(), limit_here(), planning_state())
-
-
-def _key(a: np.ndarray, b: np.ndarray, out: np.ndarray | None, arguments: tuple) -> tuple:
-    """Return what is equal in calls with the same plan, the flags common to all arrays first."""
-    x, y, p, q = a.flags.num, b.flags.num, a.dtype, b.dtype
-    twin = _are_twins(a, b)
-    if arguments:  # with their types: True is no number of threads, although it equals 1
-        arguments = (*arguments, *(type(x) for _, x in arguments))
-    # For arrays that are contiguous in one order, but not in both, flags determine the strides.
-    if out is None:
-        # With the numbers of dtypes: "l" and "q" are equal, but give results of their own.
-        key: tuple = (x & y, a.shape, x, p, p.num, b.shape, y, q, q.num, arguments, twin)
-        return key if (x + 1) & (y + 1) & 2 else (*key, a.strides, b.strides)
-    z, like = out.flags.num, out.dtype
-    shapes = a.shape, b.shape, out.shape
-    key = (x & y & z, shapes, x, p, y, q, arguments, z, like, twin)
-    if (x + 1) & (y + 1) & (z + 1) & 2:
-        return key
-    return (*key, a.strides, b.strides, out.strides)
+def _device_key(a: Any, b: Any, c: Any, out: Any, arguments: tuple) -> tuple | None:
+    facts: list[Any] = [arguments, c is out]
+    library: Any = _libraries[type(a)]
+    x: Any
+    for x in (a, out, None if type(b) is PackedOperand else b, c):
+        if x is None:
+            facts.append(None)
+            continue
+        is_alike = _libraries.get(type(x)) is library
+        known = library.facts(x) if is_alike else None
+        if known is None:
+            return None
+        facts += known
+    return tuple(facts)
 
 
 def _are_twins(a: np.ndarray, b: np.ndarray) -> bool:
@@ -159,206 +201,58 @@ def _are_twins(a: np.ndarray, b: np.ndarray) -> bool:
     return (x is b or y is a or (x is not None and x is y)) and is_transpose(a, b)
 
 
-def _is_plain_sum(c: Any, out: np.ndarray | None, result: np.ndarray) -> bool:
-    """Whether c is a plain array of the result's dtype, in memory of its own or of `out`."""
-    able = type(c) is _ARRAY and c.dtype == result.dtype and c.dtype.isnative and c.flags.aligned
-    return able and (out is None or c is out or not _overlap(c, out))
-
-
-def _is_simple(a: Any, b: Any, out: np.ndarray | None, result: Any) -> bool:
-    """Whether a call multiplies NumPy's arrays, and writes to memory of its own."""
-    if not type(a) is type(b) is type(result) is np.ndarray or 0 in (*a.shape, *result.shape):
-        return False
-    return out is None or (out.shape == result.shape and not (_overlap(out, a) or _overlap(out, b)))
-
-
-def _is_as_numpy(
-    a: np.ndarray, b: np.ndarray, result: np.ndarray, types: tuple[DType, DType]
-) -> bool:
-    """Whether arrays have the dtypes of the arithmetic, or np.matmul converts them as falcon."""
-    operand, written = types
-    wanted = operand.left.numpy, operand.right.numpy, written.numpy
-    if (a.dtype, b.dtype, result.dtype) == wanted:
+def _is_apart(flags: int, a: Any, b: Any, c: Any, out: Any) -> bool:
+    """Whether `out` overlaps neither a nor b, nor c unless it is c."""
+    if out is None:
         return True
-    own = all(x.dtype.kind in "iufc" for x in (a, b, result))
-    common = np.result_type(a.dtype, b.dtype) if own else None
-    return common == written.numpy == result.dtype.newbyteorder("=")
+    if c is not None and c is not out and _overlap(c, out):
+        return False
+    if type(b) is PackedOperand:
+        b = b.source
+    # Arrays that own their memory do not overlap, unless they are the same.
+    if flags & _OWNDATA and not (out is a or out is b):
+        return True
+    return not (_overlap(out, a) or (b is not None and _overlap(out, b)))
 
 
 def remember(
-    a: Any,
-    b: Any,
-    out: np.ndarray | None,
+    operands: tuple[Any, Any, Any, Any],
     arguments: tuple,
-    types: tuple[DType, DType],
-    options: Options,
+    state: State,
+    done: tuple[Plan, Bound] | None,
     result: Any,
-    way: Plan | str | None,
-    is_folded: bool = False,
-    c: Any = None,
-    factors: tuple[Any, Any] = (1, 0),
+    adapter: Adapter,
 ) -> None:
-    """Keep how a successful call ``a @ b`` was multiplied, for `recall`, if it is simple enough.
+    """Keep how a successful call was multiplied, for `recall`, if it is simple enough.
 
-    `a`, `b`, `out`, `arguments`, `c`: as for `recall`.
-    `types`: those of `Product`.
+    `operands`: a, b, c and `out` as for `recall`.
+    `done`: the plan, and what multiplied; None: calls are not kept.
     `result`: `out`, or the new result.
-    `way`: the plan that was run, for a batch in one call; "np.matmul" if that multiplied vectors or
-    a batch as they stand. Calls multiplied in any other way are not kept.
-    `is_folded`: it multiplied all rows of a batch as one matrix.
-    `factors`: alpha and beta, in the type of the arithmetic.
     """
-    if not (isinstance(way, Plan) or way == "np.matmul") or options.check == "verify":
+    if done is None:
         return
-    if isinstance(way, Plan) and way.problem.device is not None:
-        _remember_on_device(a, b, out, arguments, result, way, c)
-        return
-    run: Callable[..., Any]
-    if type(b) is PackedOperand and isinstance(way, Plan) and c is None:
-        run = partial(_run_plan, way, *factors)
-        _remember_packed(a, b, out, arguments, types, result, run)
-        return
-    is_added = (c is None) == (factors[1] == 0) and (c is None or _is_plain_sum(c, out, result))
-    if not (is_added and _is_simple(a, b, out, result)):
-        return
-    run = quiet_matmul if result.ndim or out is not None else _inner
-    if isinstance(way, Plan):
-        if min(a.ndim, b.ndim) < 2 or (way.problem.symmetric and not _are_twins(a, b)):
+    (a, b, c, out), (plan, run) = operands, done
+    packed, on_host = type(b) is PackedOperand, plan.problem.device is None
+    if on_host:
+        make: Callable[[], Any] = partial(np.empty, result.shape, result.dtype)
+        is_simple = _ARRAY is type(a) is type(result) and (out is None or out.shape == result.shape)
+        if plan.problem.symmetric and not (type(b) is _ARRAY and _are_twins(a, b)):
             return
-        if result.ndim == 2 or is_folded:
-            direct: Any = getattr(way.backend, "direct_product", lambda _: None)
-            alone = factors == (1, 0) and _is_as_numpy(a, b, result, types)
-            found = direct(way) if alone else None
-            run = found or partial(_run_plan, way, *factors)
-        else:
-            direct = getattr(way.backend, "direct_batch", lambda *_: None)
-            of_batch = direct(way, a, b, result)
-            if of_batch is None:
-                return
-            run = of_batch
-    elif exceeds(threads_of(options)):
+    else:
+        from falcon._gpu.arrays import library_of  # imported when first needed: 30 ms
+
+        make = partial(_made, adapter, tuple(result.shape), plan.problem.result)
+        is_simple = packed or is_kept(plan)
+        for x in (a, result, None if packed else b, c):
+            if x is not None:
+                _libraries.setdefault(type(x), library_of(x))
+    if plan.problem.out_overlaps_c and c is not out:
         return
-    if is_folded:
-        run = partial(_run_folded, run)
-    key = _key(a, b, out, arguments)
-    if c is not None:
-        key = (*key, *_facts_of_added(c, out))
-    keep(_calls, key, run, (result.shape, result.dtype))
+    key = key_of(a, b, c, out, arguments) if is_simple else None
+    if key is not None and (not on_host or _is_apart(key[0], a, b, c, out)):
+        keep(b.calls if packed else _calls, key, Call(run, make, state))
 
 
-def _run_plan(plan: Plan, alpha: Any, beta: Any, a: Any, b: Any, out: Any, c: Any = None) -> Any:
-    plan.execute(a, b, c, out, alpha=alpha, beta=beta)
-    return out
-
-
-def _inner(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Any:
-    return quiet_matmul(a, b, out)[()]
-
-
-def _run_folded(run: Callable[..., Any], a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Any:
-    """Multiply all rows of a batch at once, which are views for strides that are in the key."""
-    run(a.reshape(-1, a.shape[-1]), b, out.reshape(-1, out.shape[-1]))
-    return out
-
-
-def _recall_others(a: Any, b: Any, out: Any, arguments: tuple, c: Any) -> Any:
-    """Recall a call on arrays of other libraries: on NumPy's views of them, or on a GPU."""
-    if type(a) in _libraries:
-        key, addresses, calls = _device_key(a, b, out, arguments, c)
-        if key is not None:
-            call = look_up(calls, key)
-            if call is None:
-                return None
-            return call.run(addresses, out, b.payload if type(b) is PackedOperand else None)
-    if c is not None:
-        return None
-    if type(b) is PackedOperand and type(a) is _ARRAY and (out is None or type(out) is _ARRAY):
-        call = look_up(b.calls, _packed_key(a, out, arguments))
-        if call is None or not _is_apart(out, a, b):
-            return None
-        return call.run(a, b, np.empty(*call.result) if out is None else out)  # type: ignore[misc]
-    adapter, x, y, target = viewed({"a": a, "b": b, "out": out})
-    if adapter is NUMPY or not _ARRAY is type(x) is type(y):
-        return None
-    result = recall(x, y, target, arguments)
-    if result is None:
-        return None
-    return adapter.wrap(result) if out is None else out
-
-
-def _packed_key(a: np.ndarray, out: np.ndarray | None, arguments: tuple) -> tuple:
-    """Return what is equal in calls with the same plan by one packed operand."""
-    known = (*arguments, *(type(x) for _, x in arguments))
-    facts = a.shape, a.strides, a.flags.num, a.dtype, a.dtype.num, known
-    return facts if out is None else (*facts, out.shape, out.strides, out.flags.num, out.dtype)
-
-
-def _is_apart(out: np.ndarray | None, a: np.ndarray, b: PackedOperand) -> bool:
-    """Whether `out` overlaps neither a nor B, which a product that is redone reads."""
-    apart = out is None or not _overlap(out, a)
-    return apart and (out is None or b.source is None or not _overlap(out, b.source))
-
-
-def _remember_packed(
-    a: Any,
-    b: PackedOperand,
-    out: np.ndarray | None,
-    arguments: tuple,
-    types: tuple[DType, DType],
-    result: Any,
-    run: Callable[..., Any],
-) -> None:
-    if not (type(a) is _ARRAY is type(result) and _is_apart(out, a, b)):
-        return
-    as_is = a.dtype == types[0].left.numpy and result.dtype == types[1].numpy
-    if as_is and all(x.dtype.isnative and x.flags.aligned for x in (a, result)):
-        keep(b.calls, _packed_key(a, out, arguments), run, (result.shape, result.dtype))
-
-
-def _remember_on_device(
-    a: Any, b: Any, out: Any, arguments: tuple, result: Any, plan: Plan, c: Any
-) -> None:
-    from falcon._gpu.arrays import library_of  # imported when first needed: 30 ms
-
-    packed = isinstance(b, PackedOperand)
-    if len(a.shape) != 2 or len(b.shape) != 2 or not (packed or is_kept(plan)):
-        return
-    for x in (a, result, None if packed else b, c):
-        if x is not None:
-            _libraries.setdefault(type(x), library_of(x))
-    key, _, calls = _device_key(a, b, out, arguments, c)
-    if key is None:
-        return
-    backend: Any = plan.backend  # a GPU backend takes arrays of other libraries
-    record = backend.prepared(plan, a, b, result, c)
-    if record is not None:
-        keep(calls, key, record.run)
-
-
-def _device_key(
-    a: Any, b: Any, out: Any, arguments: tuple, c: Any
-) -> tuple[tuple | None, list[int], Calls]:
-    """Return what is equal in calls with the same steps, the addresses, and where to look.
-
-    The key is None where calls are not kept. Calls of a packed operand are kept with it.
-    """
-    calls, factors = _calls, [a, out, b]
-    if type(b) is PackedOperand:
-        calls, factors = getattr(b.payload, "repeated", {}), [a, out]
-    factors += [] if c is None else [c]
-    library = _libraries[type(a)]
-    addresses: list[int] = []
-    facts: list[Any] = [arguments, *(type(x) for _, x in arguments)]
-    for x in factors:
-        if x is None:
-            addresses.append(0)
-            facts.append(None)
-            continue
-        is_alike = _libraries.get(type(x)) is library
-        known = library.facts(x) if is_alike else None
-        if known is None:
-            return None, [], calls
-        address, *more = known
-        addresses.append(address)
-        facts += more
-    return tuple(facts), addresses, calls
+def _made(adapter: Adapter, shape: tuple[int, ...], dtype: DType) -> Any:
+    with adapter.current():
+        return adapter.empty(shape, dtype)

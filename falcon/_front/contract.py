@@ -171,7 +171,7 @@ def einsum(
     if is_plain and not options and operands and type(operands[0]) is str:
         form = key_of_form(operands[:1], operands[1:])
         if (known := forms.get(form)) is not None:
-            return known.run(*operands[1:])
+            return known(*operands[1:])
     text, given = as_text(operands)
     named = {f"operand {i}": x for i, x in enumerate(given)}
     if order not in ("K", "C", "F", "A"):
@@ -317,7 +317,7 @@ def _tensordot(name: str, a: Any, b: Any, axes: Any, out: Any, options: CallOpti
     if out is None and not options and type(axes) in (int, list, tuple):
         form = key_of_form((name, repr(axes)), given)
         if (known := forms.get(form)) is not None:
-            return known.run(a, b)
+            return known(a, b)
     adapter, a, b, target = enter(a=a, b=b, out=out)
     chosen = requested(name, KEYWORDS, options, adapter.device)
     if is_taken_over(adapter, {"a": a, "b": b, "out": target}, chosen):

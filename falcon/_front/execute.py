@@ -1,8 +1,8 @@
-"""Plan and run products in core form: 2-D operands of matching shapes.
+"""Plan and run products in core form: matrices, or batches of them, of matching shapes.
 
 ::
 
-    gemm, matmul, plan, pack --> Product --adapter--> Problem --planner--> Plan --> backend.execute
+    gemm, matmul, gram --> Product --adapter--> Problem --planner--> Plan --> runner --> Bound
 """
 
 from __future__ import annotations
@@ -13,18 +13,21 @@ from math import inf, prod
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+
+from falcon._backends import host_engine
 from falcon._core import observe
 from falcon._core.dtypes import DType, find
-from falcon._core.matrix import Matrix, dense
+from falcon._core.matrix import dense
 from falcon._core.options import Options, threads_of
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
-from falcon._core.problem import Problem, layout_fields
+from falcon._core.problem import Problem
+from falcon._core.runner import Bound
 from falcon._numpy.threads import limited
 
 from .adapters import Adapter
 from .freivalds import Freivalds, Verification, VerificationError
-from .modular import modulo
 from .planner import plan_for, plan_packed
 
 _log = logging.getLogger("falcon")
@@ -32,9 +35,6 @@ _log = logging.getLogger("falcon")
 # Problems whose products could not be verified, which has been logged; dropped at that number.
 _reported: set[Problem] = set()
 _MOST_REPORTED = 1024
-# Integers of so few products are computed in place, all of C: a triangle takes 2 to 10 times as
-# long, as its operands are packed (Zen 4, 2 threads).
-_FEW_PRODUCTS = 48**3
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Product:
     a: Any  # to plan, a shape may do
     b: Any  # if B is packed, its source, or its shape if the source was not kept
     c: Any  # None if beta is 0
-    out: Any  # None to plan for a new array
+    out: Any  # None to plan for a new array; of a batch, a and b broadcast to it
     # The types in which a and b are multiplied, and of the result (`arithmetic`).
     operand: DType
     dtype: DType
@@ -56,85 +56,65 @@ class Product:
     # If B is A's transpose in the same memory: the part of C to write; see `Problem`.
     symmetric: str = ""
 
-    def described(self) -> tuple[Problem, tuple[Any, Any, Any, Any]]:
-        """Return the problem, and a, b, c and out as backends take them: on a GPU, as matrices."""
+    @property
+    def problem(self) -> Problem:
+        """What is to be multiplied."""
         known, (left, right) = self.adapter.matrix, (self.operand.left, self.operand.right)
         a = dense(0, self.a, left) if type(self.a) is tuple else known(self.a)
         b = dense(0, self.b, right) if type(self.b) is tuple else known(self.b)
-        c = None if self.c is None else known(self.c)
-        sizes = a.shape[0], b.shape[1], a.shape[1]
-        out = dense(0, sizes[:2], self.dtype) if self.out is None else known(self.out)
+        c, out = (None if x is None else known(x) for x in (self.c, self.out))
+        how: dict[str, Any] = {"packed": self.packed is not None, "symmetric": self.symmetric}
         types, device = (self.operand, self.dtype), self.adapter.device
-        about: dict[str, Any] = {"device": device, "packed": self.packed is not None}
-        about["symmetric"] = self._part(a, b)
-        about |= layout_fields(a, b, c, out, types, **about)
-        problem = Problem.of(sizes, self.operand, self.options, result=self.dtype, **about)
-        if device is None:
-            return problem, (self.a, self.b, self.c, self.out)
-        return problem, (a, b, c, out)
+        return Problem.of(a, b, c, out, types, self.options, device=device, **how)
 
-    def _part(self, a: Matrix, b: Matrix) -> str:
-        """Return the part of C that is written if B is A's transpose; empty: it is none."""
-        if self.adapter.device is not None:
-            return ""  # all of C is computed there
-        M, K = a.shape
-        if self.operand.is_exact and self.options.modulus is None and M * M * K <= _FEW_PRODUCTS:
-            return "" if self.symmetric == "full" else self.symmetric  # bits do not depend on it
-        if self.symmetric or self.c is not None or self.packed:
-            return self.symmetric
-        # A scheme by name computes all of C.
-        able = self.options.scheme in ("auto", "classical")
-        able = able and self.options.modulus is None
-        return "full" if able and a.shape[0] > 1 and a.is_transpose(b) else ""
+    @property
+    def plan(self) -> Plan:
+        """How it is multiplied."""
+        if isinstance(self.packed, PackedOperand):
+            return plan_packed(self.problem, self.packed, self.options)
+        return plan_for(self.problem, self.options)
+
+    def at(self, place: tuple[int, ...]) -> Product:
+        """Return one product of a batch."""
+        batch = self.out.shape[:-2]
+        a, b = (self.adapter.broadcast(x, (*batch, *x.shape[-2:]))[place] for x in (self.a, self.b))
+        c = None if self.c is None else self.c[place]
+        return replace(self, a=a, b=b, c=c, out=self.out[place])
 
 
-def problem_of_sizes(
-    sizes: tuple[int, int, int],
-    operand: DType,
-    options: Options,
-    result: DType | None = None,
-    device: int | None = None,
-) -> Problem:
-    """Describe a product of matrices by rows, written to a new array; `sizes`: M, N, K."""
-    layout = sizes[2] == 1, True, False
-    about: dict[str, Any] = {"a_strided": True, "b_strided": True, "layout": layout}
-    about |= {"result": result or operand, "device": device}
-    return Problem.of(sizes, operand, options, **about)
-
-
-def multiply(x: Product) -> Plan | None:
-    """Compute the product and write it to its `out`; return the plan, None if it needed none."""
+def multiply(x: Product) -> tuple[Plan, Bound] | None:
+    """Compute the product, or those of a batch; return what did, None if that is not for others."""
     if 0 in x.out.shape:
         return None
-    if x.a.shape[1] == 0 or x.alpha == 0:
-        if x.options.modulus is not None and x.c is not None:
-            modulo([x.c.copy()], [x.beta], [x.out], x.options.modulus)
-        else:
-            x.adapter.scale(x.c, x.beta, x.out, x.dtype)
-        return None
-    if x.options.check == "verify":
+    is_empty = x.a.shape[-1] == 0 or x.alpha == 0
+    if is_empty or x.options.check == "verify":
         with limited(threads_of(x.options)):  # Freivalds' test multiplies too
-            return _verified(x)
-    return _run(x)
+            for at in np.ndindex(*x.out.shape[:-2]):
+                one = x.at(at) if at else x
+                _write_added(one) if is_empty else _verified(one)
+        return None
+    plan = x.plan
+    return plan, _run(x, plan)
 
 
-def _run(x: Product) -> Plan:
-    """Plan and execute."""
-    plan, operands = _planned(x)
+def _write_added(x: Product) -> None:
+    if x.options.modulus is not None and x.c is not None:
+        engine, threads = host_engine(), threads_of(x.options)
+        engine.reduce([x.c.copy()], [x.beta], [x.out], x.options.modulus, 0, threads)
+    else:
+        x.adapter.scale(x.c, x.beta, x.out, x.dtype)
+
+
+def _run(x: Product, plan: Plan) -> Bound:
+    """Execute; return what did."""
+    operands = x.a, x.packed if isinstance(x.packed, PackedOperand) else x.b, x.c, x.out
+    run = plan.runner.bound(*operands, x.alpha, x.beta)
     start = perf_counter()
-    plan.execute(*operands, alpha=x.alpha, beta=x.beta)
+    run(*operands)
     seconds = perf_counter() - start
     for told in observe.observers:
-        told(plan, seconds, 1)
-    return plan
-
-
-def _planned(x: Product) -> tuple[Plan, tuple[Any, Any, Any, Any]]:
-    """Return the plan of a product, and its operands as the backend takes them."""
-    problem, (a, b, c, out) = x.described()
-    if isinstance(x.packed, PackedOperand):
-        return plan_packed(problem, x.packed, x.options), (a, x.packed, c, out)
-    return plan_for(problem, x.options), (a, b, c, out)
+        told(plan, seconds, plan.problem.count)
+    return run
 
 
 def _verified(x: Product) -> Plan:
@@ -151,10 +131,10 @@ def _verified(x: Product) -> Plan:
     b = x.b
     if isinstance(x.packed, PackedOperand):
         b = x.packed.needed_source("check='verify' takes b itself; keep it, or use another check")
-    uneven = _planned(x)[0].is_uneven
-    about: dict[str, Any] = {"dtype": dtype, "uneven": uneven, "modulus": x.options.modulus}
+    plan = x.plan
+    about: dict[str, Any] = {"dtype": dtype, "uneven": plan.is_uneven, "modulus": x.options.modulus}
     test = Freivalds(x.a, b, x.c, x.alpha, x.beta, **about)
-    plan = _run(x)
+    _run(x, plan)
     outcome = test.check(out, plan.growth)
     p = x.options.modulus
     if p is not None and not ((out >= 0) & (out < p)).all():

@@ -18,7 +18,7 @@ from falcon._core.packed import PackedOperand
 
 from .adapters import enter
 from .arithmetic import check_out, operand_type, result_type, scalar_type, why_not_wide
-from .calls import recall, remember
+from .calls import State, recall, remember
 from .execute import Product, multiply
 from .planner import requested
 from .validate import check_added, check_matrix, check_shape, scalar
@@ -117,16 +117,12 @@ def gemm(
     packed = b if isinstance(b, PackedOperand) else None
     if packed is not None and not packed.is_packed:
         b, arguments = packed.source, (*arguments, ("packed", (packed.kept, packed.dtype)))
-    plain_call = type(alpha) in _SCALARS and type(beta) in _SCALARS
-    if plain_call and alpha == 1 and beta == 0:
-        plain_call = c is None
-    elif plain_call and type(a) is np.ndarray:
+    plain_call = type(alpha) in _SCALARS and type(beta) in _SCALARS and (beta == 0) == (c is None)
+    if plain_call and (alpha != 1 or beta != 0):
         arguments = (*arguments, ("alpha", alpha), ("beta", beta))
-        plain_call = (beta == 0) == (c is None)
-    elif plain_call:  # on a GPU
-        plain_call = (alpha, beta) == (1, 1)
     if plain_call and (known := recall(a, b, out, arguments, c)) is not None:
         return known
+    state = State.now()
     check_added(beta, c)
     adapter, a, b, c, target = enter(a=a, b=b, c=c, out=out)
     chosen = options_for(packed, "gemm", KEYWORDS, options, adapter.device)
@@ -173,9 +169,9 @@ def gemm(
         types = operand, result
         operands = left, factor, added, made
         by_panels = packed if packed is not None and packed.is_packed else None
-        plan = multiply(Product(adapter, *operands, *types, chosen, alpha, beta, by_panels))
-    if plain_call:
-        remember(a, b, target, arguments, types, chosen, made, plan, c=c, factors=(alpha, beta))
+        done = multiply(Product(adapter, *operands, *types, chosen, alpha, beta, by_panels))
+    if plain_call and (added is None) == (c is None):
+        remember((a, b, c, target), arguments, state, done, made, adapter)
     return adapter.wrap(made) if out is None else out
 
 

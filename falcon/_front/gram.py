@@ -7,7 +7,6 @@ from typing import Any, Literal, Unpack, get_args, overload
 
 import numpy as np
 
-from falcon._backends import host_engine
 from falcon._core.dtypes import DType, of
 from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS, Options, are_default
@@ -16,10 +15,9 @@ from falcon._numpy.original import quiet_matmul
 
 from .adapters import Adapter, enter
 from .arithmetic import check_out, common_type, scalar_type
-from .batches import by_plan, first_of, in_one_call
 from .execute import Product, multiply, without
 from .matmul import matmul
-from .planner import plan_for, requested
+from .planner import requested
 from .validate import check_added, check_shape, real_scalar, scalar
 
 Part = Literal["full", "lower", "upper"]
@@ -158,9 +156,9 @@ def gram(
             if written.overlaps(read) and not written.is_same(read):
                 chosen, added = without(chosen, shape, dtype), _copy(adapter, added, dtype)
         products = _Products(adapter, dtype, chosen, alpha, beta, symmetric, transpose, hermitian)
-        if products.is_small(array):
+        if products.is_small(array) or not dtype.is_complex or alpha == 0:
             products.multiply(array, added, result)
-        elif len(shape) == 2 or added is not None or not products.batch(array, result):
+        else:
             for at in np.ndindex(*shape[:-2]):
                 products.multiply(array[at], None if added is None else added[at], result[at])
     return adapter.wrap(result) if out is None else out
@@ -216,13 +214,14 @@ class _Products:
         if self.dtype.is_complex and self.alpha != 0:
             self._complex(x, c, out)
             return
-        a, b = (x, x.T) if self.transpose else (x.T, x)
+        across = x.swapaxes(-1, -2)
+        a, b = (x, across) if self.transpose else (across, x)
         whole = Product(
             *(self.adapter, a, b, c, out, self.dtype, self.dtype, self.options),
             *(self.alpha, self.beta),
             symmetric=self.symmetric,
         )
-        elsewhere = self.options.check == "verify" or a.shape[1] == 0 or self.alpha == 0
+        elsewhere = self.options.check == "verify" or a.shape[-1] == 0 or self.alpha == 0
         if self.symmetric == "full" or not elsewhere:
             multiply(whole)
             return
@@ -231,29 +230,6 @@ class _Products:
         full = self.adapter.empty(out.shape, self.dtype)
         multiply(replace(whole, out=full, options=options, symmetric="full"))
         copy_triangle(full, out, self.symmetric)
-
-    def batch(self, x: np.ndarray, out: np.ndarray) -> bool:
-        """Multiply all matrices in one call, if there is one; `out` overlaps no operand."""
-        options, across = self.options, x.swapaxes(-1, -2)
-        a, b = (x, across) if self.transpose else (across, x)
-        if 0 in out.shape or a.shape[-1] == 0 or self.alpha == 0 or options.check == "verify":
-            return False
-        if options.scheme not in ("auto", "classical") or self.dtype.is_complex:
-            return False
-        about = self.adapter, a, b, None, out, self.dtype, self.dtype, options
-        batch = Product(*about, symmetric=self.symmetric)
-        problem = first_of(batch, out[(0,) * (len(out.shape) - 2)])
-        plan = plan_for(problem, options)
-        # np.matmul computes one triangle of these products, and copies it to the other.
-        able = self.symmetric == "full" and self.alpha == 1 and not plan.parts
-        if able and by_plan(batch, plan):
-            return True
-        if problem.device is not None:
-            return False
-        other = host_engine()
-        if options.backend == "auto" and not plan.parts and other.why_not(problem) is None:
-            plan = plan_for(problem, replace(options, scheme="classical", backend=other.name))
-        return plan.backend.execute_batch(plan, a, b, out, alpha=self.alpha)
 
     def _complex(self, x: np.ndarray, c: np.ndarray | None, out: np.ndarray) -> None:
         x = x if x.dtype == self.dtype.numpy else x.astype(self.dtype.numpy)
@@ -293,10 +269,7 @@ class _Products:
         across = x.swapaxes(-1, -2)
         turned = across.conj() if self.hermitian else across
         a, b = (x, turned) if self.transpose else (turned, x)
-        about = self.dtype, self.dtype, self.options
-        if out.ndim == 2 or not in_one_call(Product(self.adapter, a, b, None, out, *about)):
-            for at in np.ndindex(*out.shape[:-2]):
-                multiply(Product(self.adapter, a[at], b[at], None, out[at], *about))
+        multiply(Product(self.adapter, a, b, None, out, self.dtype, self.dtype, self.options))
         across, size = out.swapaxes(-1, -2), out.shape[-1]
         with np.errstate(all="ignore"):
             for start in range(0, size, _STRIP):

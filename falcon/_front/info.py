@@ -98,7 +98,7 @@ def rates_used(in_numbers: bool = False) -> dict[str, Any]:
     """Return per backend and type where the rates of plans come from, or the rates themselves."""
     found, every = {}, available_backends()
     for operand in (FLOAT32, FLOAT64):
-        problem = Problem.of((2048,) * 3, operand, settings())
+        problem = Problem.of_sizes((2048,) * 3, operand, settings())
         for x in every:
             of = x, problem, every
             told = asdict(rates(*of)) if in_numbers else source(*of)

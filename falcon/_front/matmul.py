@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import pairwise
 from math import log
 from typing import Any, Unpack, overload
 
@@ -14,14 +16,14 @@ from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS, Options, are_default, merged
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
+from falcon._core.runner import Bound
 from falcon._numpy import original
 
 from .adapters import Adapter, enter
 from .arithmetic import check_cast, check_out, operand_type, result_type
-from .batches import folded, in_one_call
-from .calls import recall, remember
+from .calls import State, recall, remember
 from .execute import Product, multiply, without
-from .fallback import numpy_product, why_not_by_library
+from .fallback import numpy_product
 from .gemm import gemm
 from .planner import requested
 from .validate import matmul_shape
@@ -98,6 +100,7 @@ def matmul(
     if isinstance(b, PackedOperand):
         result = _by_packed(adapter, a, b, target, dtype, options)
         return adapter.wrap(result) if out is None else out
+    state = State.now()
     chosen = requested("matmul", KEYWORDS, options, adapter.device)
     if dtype is None and _are_logical(a, b, target, chosen) and (is_counted or _is_counted(a, b)):
         counts = matmul(a.view(np.uint8), b.view(np.uint8), dtype="int32", **options)
@@ -111,9 +114,8 @@ def matmul(
             written = result_type(adapter, {"a": left, "b": right}, dtype, target, chosen.modulus)
             types = operand_type(adapter, [left, right], written, chosen), written
             like = (left, right) if dtype is None else ()
-            found = _multiplied(adapter, left, right, target, types, like, chosen)
-            remember(a, b, target, arguments, types, chosen, *found)
-            result = found[0]
+            result, done = _multiplied(adapter, left, right, target, types, like, chosen)
+            remember((a, b, None, target), arguments, state, done, result, adapter)
         if len(result.shape) == 0:
             result = adapter.scalar(result)
     return adapter.wrap(result) if out is None else out
@@ -162,11 +164,10 @@ def _multiplied(
     types: tuple[DType, DType],
     like: tuple[Any, ...],
     options: Options,
-) -> tuple[Any, Plan | str | None, bool]:
+) -> tuple[Any, tuple[Plan, Bound] | None]:
     """Multiply arrays of at least one axis; return `out` with all axes, or the new result.
 
-    Also the plan of two matrices, or what multiplied vectors or a batch in one call (see
-    `in_one_call`), and whether all rows of a batch were one matrix.
+    Also what `multiply` returns, for arrays of these shapes.
     `types` are those of `Product`, `like` the arrays for `Adapter.empty`.
     """
     dtype = types[1]
@@ -184,41 +185,47 @@ def _multiplied(
             # As in NumPy, leading axes of size 1 may be missing in out.
             result = _expanded(out, tuple(range(-len(shape), -len(out.shape))))
         check_out(adapter, result, shape, dtype)
-    if () != a_shape[:-2] == batch and len(b_shape) == 2:  # all rows in one product
-        rows, target = folded(a), folded(result)
-        if rows is not None and target is not None:
-            _, way, _ = _multiplied(adapter, rows, b, target, types, like, options)
-            return result, way, True
-    dropped = tuple(axis for axis, x in ((-2, a_shape), (-1, b_shape)) if len(x) == 1)
-    target = _expanded(result, dropped)
-    left = _expanded(a, (-2,)) if -2 in dropped else a
-    right = _expanded(b, (-1,)) if -1 in dropped else b
-    left = adapter.broadcast(left, (*batch, *left.shape[-2:]))
-    right = adapter.broadcast(right, (*batch, *right.shape[-2:]))
-    overlaps = False
-    if out is not None:
+    viewed = _views(a, b, result, batch)
+    left, right, target = (a, b, result) if viewed is None else viewed(a, b, result)
+    if out is not None and len(target.shape) > 2:
         written = adapter.matrix(out)
-        overlaps = any(written.overlaps(adapter.matrix(x)) for x in (a, b))
-    separate = overlaps and batch != ()
-    if separate:  # an earlier product may overwrite what a later one reads
-        options = without(options, target.shape, dtype)
-        target = adapter.empty(tuple(target.shape), dtype)
-    matrices = len(a_shape) == len(b_shape) == 2 and batch == ()
-    # Two matrices: by a plan, which is what `remember` keeps; a vector by a BLAS needs none.
-    by_blas = types[0].has_blas and why_not_by_library(adapter, options) is None
-    way = None
-    if (not matrices or (min(kept) == 1 and by_blas)) and (separate or not overlaps):
-        way = in_one_call(Product(adapter, left, right, None, target, *types, options))
-    if not way:
-        for at in np.ndindex(*batch):
-            plan = multiply(
-                Product(adapter, left[at], right[at], None, target[at], *types, options)
-            )
-            way = plan if matrices else None
-    if separate:
-        adapter.copy(target.reshape(shape), result)
-        way = None
-    return result, way, False
+        if any(written.overlaps(adapter.matrix(x)) for x in (a, b)):
+            # An earlier product may overwrite what a later one reads.
+            options = without(options, target.shape, dtype)
+            made = adapter.empty(tuple(target.shape), dtype)
+            multiply(Product(adapter, left, right, None, made, *types, options))
+            adapter.copy(made.reshape(shape), result)
+            return result, None
+    done = multiply(Product(adapter, left, right, None, target, *types, options))
+    if done is None or viewed is None:
+        return result, done
+    plan, run = done
+
+    def of_views(a: Any, b: Any, c: Any, out: Any) -> None:
+        x, y, z = viewed(a, b, out)
+        run(x, y, None, z)
+
+    return result, (plan, of_views)
+
+
+def _views(a: Any, b: Any, out: Any, batch: tuple[int, ...]) -> Callable[..., Any] | None:
+    """Return a function that views a, b and out as matrices, or batches; None: they are.
+
+    All rows of a batch are one matrix, where they can be, if B is one.
+    """
+    dims = len(a.shape), len(b.shape)
+    if () != tuple(a.shape[:-2]) == batch and dims[1] == 2 and folds(a) and folds(out):
+        return lambda a, b, out: (a.reshape(-1, a.shape[-1]), b, out.reshape(-1, out.shape[-1]))
+    if 1 not in dims:
+        return None
+    row, column = dims[0] == 1, dims[1] == 1
+    rest = (None,) if row else (slice(None),)
+    at = (..., *rest, None) if column else (..., None, slice(None))
+
+    def viewed(a: Any, b: Any, out: Any) -> tuple[Any, Any, Any]:
+        return a[None] if row else a, b[:, None] if column else b, out[at]
+
+    return viewed
 
 
 def _expanded(x: Any, axes: tuple[int, ...]) -> Any:
@@ -256,3 +263,15 @@ def _by_packed(
         if target is not None:
             adapter.copy(product, target)
     return product
+
+
+def folds(x: Any) -> bool:
+    """Whether a view of a batch in host memory is one matrix with all rows.
+
+    (Batches on a GPU are multiplied by one strided-batched product.)
+    """
+    if not isinstance(x, np.ndarray) or not x.size:
+        return False
+    axes = zip(x.shape[:-1], x.strides[:-1], strict=True)
+    long = [(n, stride) for n, stride in axes if n > 1]  # strides of other axes mean nothing
+    return all(stride == n * step for (_, stride), (n, step) in pairwise(long))

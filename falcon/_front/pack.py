@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,9 @@ from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.policy import panel_bytes
 from falcon._core.problem import Problem
+from falcon._core.runner import stacked
 from falcon._core.scaling import scale_packed
+from falcon.decision.residues import PackedResidues
 
 from .adapters import enter
 from .arithmetic import operand_type, result_type
@@ -126,7 +128,8 @@ def make(
     with adapter.current():
         a = rows or _USUAL_ROWS, source.shape[0]
         product = Product(adapter, a, source, None, None, *types, chosen, packed=True)
-        problem, (_, factor, _, _) = product.described()
+        problem = product.problem
+        factor = source if adapter.device is None else adapter.matrix(source)
         plan = plan_for(problem, _for_one_backend(chosen, problem))
         _check_limit(plan)
         always = always or chosen.modulus is not None
@@ -157,12 +160,29 @@ def _packed(plan: Plan, source: Any, factor: Any, pack_again: Callable) -> Packe
         how = None
     is_judged = plan.guarded or (how is not None and plan.scheme is None)
     norms = plan.backend.column_norms(factor, plan) if is_judged else None
-    payload = plan.backend.pack(factor, plan)
+    payload = (plan.backend.pack if plan.residues is None else _of_residues)(factor, plan)
     about = tuple(source.shape), problem.result.numpy, plan.scheme, plan.backend.name
     panels = problem.operand.numpy if problem.is_wide else None
     made = PackedOperand(*about, payload, source, pack_again, matmul, norms, panels=panels)
     made = replace(made, modulus=plan.options.modulus)
     return made if how is None else replace(made, arithmetic=how.name)
+
+
+def _of_residues(b: np.ndarray, plan: Plan) -> PackedResidues:
+    """Pack the residues of B; where it is empty, zeros."""
+    assert plan.residues is not None
+    way, made, nothing = plan.residues, [], cast(Any, None)
+    b = b if b.size else np.zeros([max(x, 1) for x in b.shape], b.dtype)
+    panels = None if way.sums is way.kind else way.kind.numpy
+    for part in plan.parts:
+        x, p = b[part.inner].T, part.plan
+        memory = bytearray(way.nbytes(0, len(x), p.problem.K))
+        right, parts, _ = stacked(memory, 0, way.kind.numpy, way.parts[1], x)
+        p.backend.reduce([x], [1], parts, way.modulus, way.bases[1], p.threads)
+        about = right.shape[::-1], way.sums.numpy, p.scheme, p.backend.name
+        payload = p.backend.pack(right.T, p)
+        made.append(PackedOperand(*about, payload, None, nothing, nothing, panels=panels))
+    return PackedResidues(way, tuple(made))
 
 
 def _not_packed(plan: Plan, source: np.ndarray, pack_again: partial) -> PackedOperand:

@@ -15,14 +15,15 @@ from falcon._core.keywords import PlanningOptions, takes_options
 from falcon._core.options import PLANNING, merged
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Plan
+from falcon._core.problem import Problem
 from falcon.decision.rates import rates
 
 from .adapters import Adapter, enter
 from .adapters.host import NUMPY
 from .arithmetic import operand_type, result_type
-from .execute import Product, problem_of_sizes
+from .execute import Product
 from .gemm import check_packed, options_for, packed_type
-from .planner import plan_for, plan_packed, predicted, requested
+from .planner import plan_for, predicted, requested
 from .validate import check_matrix
 
 
@@ -95,9 +96,10 @@ def plan(
     with adapter.current():
         if arrays:
             product = Product(adapter, left, right, None, None, operand, native, chosen)
-            return plan_for(product.described()[0], chosen)
+            return product.plan
         sizes = first[0], second[1], first[1]
-        return plan_for(problem_of_sizes(sizes, operand, chosen, native, adapter.device), chosen)
+        about: dict[str, Any] = {"result": native, "device": adapter.device}
+        return plan_for(Problem.of_sizes(sizes, operand, chosen, **about), chosen)
 
 
 def _of_packed(a: Any, b: PackedOperand, dtype: Any, options: PlanningOptions) -> Plan:
@@ -117,14 +119,14 @@ def _of_packed(a: Any, b: PackedOperand, dtype: Any, options: PlanningOptions) -
     operand = packed_type(b, left, kind, result)
     if not b.is_packed:
         product = Product(adapter, left, b.source, None, None, operand, result, chosen)
-        made = plan_for(product.described()[0], chosen)
+        made = product.plan
         named = replace(made.method, name=f"{made.label}, not packed")
         return replace(made, method=named)
     with adapter.current():
         operands = left, b.shape, None, None
-        problem, _ = Product(adapter, *operands, operand, result, chosen, packed=b).described()
-        made = plan_packed(problem, b, chosen)
-        best, plain = predicted(made), replace(problem, packed=False)
+        made = Product(adapter, *operands, operand, result, chosen, packed=b).plan
+        problem, best = made.problem, predicted(made)
+        plain = replace(problem, packed=False)
         backend = "auto" if problem.device is None else b.backend
         other = plan_for(plain, replace(chosen, backend=backend, scheme="auto"))
     lost = predicted(other)

@@ -9,22 +9,20 @@ from typing import Any
 
 from falcon import schemes
 from falcon._backends import DEVICE, available_backends, get_backend
-from falcon._core.backend import Backend
 from falcon._core.locks import ForkLock
 from falcon._core.options import FIELDS, Options, merged, settings
 from falcon._core.packed import PackedOperand
-from falcon._core.plan import Candidate, Plan
+from falcon._core.plan import Backend, Candidate, Plan
 from falcon._core.problem import Problem
 from falcon.decision.machine import revision
 from falcon.decision.rates import rates
+from falcon.decision.residues import choose_packed
 from falcon.decision.search import preferred as best_of
 from falcon.decision.search import weighted
 from falcon.decision.select import plan_for as decide
 from falcon.decision.ways import named_row
 from falcon.schemes import Scheme
 from falcon.schemes.catalogue import generation
-
-from .modular import choose, choose_packed
 
 _log = logging.getLogger("falcon")
 
@@ -110,7 +108,7 @@ def plan_for(problem: Problem, options: Options) -> Plan:
         return found
     backends = _backends_for(problem, options.backend)
     try:
-        made = (decide if options.modulus is None else choose)(problem, options, backends)
+        made = decide(problem, options, backends)
     except MemoryError as error:  # a GPU cannot be measured: the next call tries again
         if problem.device is None:
             raise

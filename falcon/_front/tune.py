@@ -24,8 +24,6 @@ from falcon.decision.select import choice_of, digest
 from falcon.decision.store import Fastest
 from falcon.schemes import get
 
-from .execute import problem_of_sizes
-from .modular import Modular
 from .planner import plan_for, predicted, requested
 from .validate import type_named
 
@@ -98,7 +96,7 @@ def measure_machine(
 
 def _usual_plans(kind: DType, threads: int) -> list[Plan]:
     options = replace(requested("tune", (), {}), threads=threads)
-    return [plan_for(problem_of_sizes(x, kind, options), options) for x in _USUAL]
+    return [plan_for(Problem.of_sizes(x, kind, options), options) for x in _USUAL]
 
 
 def _changed(before: Plan, after: Plan) -> str:
@@ -196,10 +194,10 @@ def tune(
     chosen = replace(requested("tune", TUNING, options), tuned=False)
     found = []
     for shape in shapes:
-        problem = problem_of_sizes(sizes_of(shape), kind, chosen)
+        problem = Problem.of_sizes(sizes_of(shape), kind, chosen)
         plan = plan_for(problem, chosen)
-        if isinstance(plan.backend, Modular):  # the products of residues
-            plan = plan.backend.first
+        if plan.residues is not None:  # the products of residues
+            plan = plan.parts[0].plan
             problem = plan.problem
         compared = compare(plan, rivals(plan, candidates), rounds)
         best = min(compared, key=lambda x: x.ratio.median)
@@ -306,10 +304,10 @@ def side_of(plan: Plan, method: Method, arrays: Sequence[np.ndarray]) -> Side:
     """Return a side of a comparison that runs a method for a plan's problem."""
     made = plan.instead(method, get_backend(method.backend))
     a, b, out = arrays
-    rest = made.backend.rest + _REST
+    run, rest = made.runner.bound(a, b, None, out), made.backend.rest + _REST
     more = ", more workspace" if method.large_workspace else ""  # names of sides must differ
     return Side.of(
         f"{method.backend} {method.label}{more}",
-        lambda: made.backend.execute(made, a, b, None, out),
+        lambda: run(a, b, None, out),
         rest,
     )

@@ -1,6 +1,7 @@
 """`release_workspace`: the memory that backends keep between calls."""
 
 from falcon._backends import BACKENDS, device_backend
+from falcon._core import runner
 
 
 def release_workspace() -> None:
@@ -24,3 +25,4 @@ def release_workspace() -> None:
     is_loaded = device_backend.cache_info().currsize > 0  # else it keeps nothing
     for backend in (*BACKENDS.values(), *([device_backend()] if is_loaded else [])):
         backend.release_workspace()
+    runner.release()

@@ -2,10 +2,10 @@
 
 ::
 
-    backend.py    GpuBackend, which fulfils falcon._core.backend.Backend
+    backend.py    GpuBackend, which fulfils falcon._core.plan.Backend
     layout.py     how a call is cut, and what its workspace holds: made when it is planned
     driver.py     the stages of one multiplication, as steps
-    steps.py      the kinds of steps, started in the current stream; records.py: of repeated calls
+    runner.py     the steps of a plan, made once and run for addresses; steps.py: the kinds of steps
     operands.py   the copies that operands of a call need
     kernels.py    compiled kernels and their launches; geometry.py: sizes of these
     sources.py    CUDA source text: generated definitions, followed by a file of kernels/

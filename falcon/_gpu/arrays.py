@@ -55,9 +55,8 @@ class Library:
         return int(x.data.ptr)
 
     def facts(self, x: Any) -> tuple | None:
-        """Return the address, and what a record of a call depends on; None: the call is planned."""
-        at = self.address(x)
-        return at, at % ACCESS_BYTES, x.shape, x.strides, x.dtype, x.data.device_id
+        """Return what the steps of a call depend on; None: the call is planned."""
+        return self.address(x) % ACCESS_BYTES, x.shape, x.strides, x.dtype, x.data.device_id
 
     def empty(self, shape: tuple[int, ...], dtype: DType, index: int) -> Any:
         return device.empty(shape, dtype.numpy)
@@ -126,8 +125,7 @@ class _Torch(Library):
     def facts(self, x: Any) -> tuple | None:
         if not x.is_cuda or x.is_neg() or (x.requires_grad and self._module.is_grad_enabled()):
             return None
-        at = self.address(x)
-        return at, at % ACCESS_BYTES, x.shape, x.stride(), x.dtype, x.device
+        return self.address(x) % ACCESS_BYTES, x.shape, x.stride(), x.dtype, x.device
 
     def empty(self, shape: tuple[int, ...], dtype: DType, index: int) -> Any:
         kind = getattr(self._module, dtype.name)

@@ -1,4 +1,4 @@
-"""`GpuBackend`: CUDA kernels and cuBLAS behind the contract of `falcon._core.backend.Backend`.
+"""`GpuBackend`: CUDA kernels and cuBLAS behind the contract of `falcon._core.plan.Backend`.
 
 Its operands are `Matrix` objects, which `falcon._front.adapters.device` makes of CuPy arrays and
 torch tensors.
@@ -6,8 +6,7 @@ torch tensors.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from math import hypot
@@ -19,22 +18,20 @@ from falcon._core.matrix import Matrix
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Method, Plan
 from falcon._core.policy import Policy
-from falcon._core.problem import Problem, layout_fields
+from falcon._core.problem import Problem
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 
-from . import available, cublas, device, driver, kernels, model, operands, repaired, workspaces
+from . import available, cublas, device, kernels, model, operands, workspaces
 from .arrays import library_of
 from .geometry import Tables, segment_bytes
 from .layout import Layout, layout_of
 from .matrix import Memory
 from .packed import Packed, Payload, Sums
 from .rates import DeviceRates, measure, shipped
-from .records import Record
+from .runner import GpuRunner
 from .steps import Step, run
 from .where import device_of
-
-_log = logging.getLogger("falcon")
 
 # Without a limit, a call's workspace is at most one part in so many of the device's memory.
 _WORKSPACE_SHARE = 8
@@ -111,98 +108,29 @@ class GpuBackend:
     def predicted(self, problem: Problem, method: Method, rates: DeviceRates) -> Candidate:
         return Candidate(method, model.seconds(problem, method, rates))
 
-    def execute(
-        self,
-        plan: Plan,
-        a: Matrix,
-        b: Matrix | PackedOperand,
-        c: Matrix | None,
-        out: Matrix,
-        *,
-        alpha: Any = 1,
-        beta: Any = 0,
-        mirror: Any = None,
-    ) -> None:
-        """Write ``alpha a b + beta c`` to `out`; `c` is read only if `beta` is not zero.
+    def runner(self, plan: Plan) -> GpuRunner:
+        """Return what runs a plan in the current stream."""
+        return GpuRunner(plan)
 
-        No Problem on a device is symmetric: there is never a `mirror`.
-        """
-        payload = b.payload if isinstance(b, PackedOperand) else None
-        source: Any = b if payload is None else payload.source
-        packed = None if payload is None else payload.packed
-        library = library_of(a.owner)
+    def small_product(self, library: Callable[..., Any]) -> None:
+        """Launches take all products as long."""
 
-        def multiply(plan: Plan) -> None:
-            nbytes = plan.method.layout.nbytes
-            memory = workspaces.allocate(library, nbytes, optional=plan.optional)
-            factors = {"alpha": float(alpha), "beta": float(beta)}
-            steps = driver.steps_of(plan, (a, source, c, out), packed, memory.pointer, **factors)
-            run(*steps, workspace=workspaces.for_cublas(library))
+    def reduce(self, *_: Any) -> None:
+        """Products modulo p are of host memory; `plan_for` has refused them."""
+        raise TypeError("products modulo p are multiplied in host memory")
 
-        try:
-            multiply(_unless_repaired(plan))
-        except MemoryError as error:
-            if not plan.optional:
-                raise
-            _log.debug("falcon: %s is multiplied classically: %s", plan.problem, error)
-            multiply(_classical(plan))
-        if payload is not None:
-            payload.note_use()
+    def matrix(self, name: str, x: Any, index: int | None) -> Matrix:
+        """Describe an array in the memory of a device."""
+        if device_of(x) != index:
+            raise ValueError(f"{name} is on cuda:{device_of(x)}; this plan is for cuda:{index}")
+        return library_of(x).matrix(x)
 
-    def call(self, plan: Plan, a: Any, b: Any, out: Any) -> Any:
-        """Run a plan on arrays: `Plan.__call__` for arrays on a GPU."""
-        p = plan.problem
-        library = library_of(a)
-        shapes = (("a", a, (p.M, p.K)), ("b", b, (p.K, p.N)), ("out", out, (p.M, p.N)))
-        for name, x, shape in shapes:
-            if x is None:
-                continue
-            given = tuple(x.shape), library_of(x).dtype(x), device_of(x)
-            if given != (shape, p.operand.left, p.device):
-                raise ValueError(
-                    f"{name} is {given[0]} {given[1]} on cuda:{given[2]}; this plan is for "
-                    f"{shape} {p.operand.left} on cuda:{p.device}"
-                )
-        assert p.device is not None
-        with device.on(p.device), library.stream(p.device):
-            if out is None:
-                out = library.empty((p.M, p.N), p.result, p.device)
-            left, right, target = (library_of(x).matrix(x) for x in (a, b, out))
-            if target.overlaps(left) or target.overlaps(right):
-                raise ValueError(
-                    "out overlaps an operand; falcon.gemm handles that, a plan does not"
-                )
-            if 0 in (p.M, p.N, p.K):
-                if out.shape[0] and out.shape[1]:
-                    run(kernels.copy(None, target))
-                return out
-            types = p.operand, p.result
-            layout = layout_fields(left, right, None, target, types, device=p.device)
-            problem = replace(p, **layout)
-            if problem != p:
-                method = _without_limit(problem, plan.scheme, plan.method.operand)
-                plan = replace(plan, problem=problem, method=method)
-            self.execute(plan, left, right, None, target)
-        return out
-
-    def prepared(self, plan: Plan, a: Any, b: Any, out: Any, c: Any) -> Record | None:
-        """Return the steps of a call, to be repeated; `b` may be packed, and `c` None.
-
-        None during a capture, where `out` overlaps an operand, and where the call may have been
-        classical only because earlier ones were repaired.
-        """
-        left, target = (library_of(x).matrix(x) for x in (a, out))
-        right = b.payload if isinstance(b, PackedOperand) else library_of(b).matrix(b)
-        added = None if c is None else library_of(c).matrix(c)
-        if any(isinstance(x, Matrix) and target.overlaps(x) for x in (left, right, added)):
-            return None
-        index = plan.problem.device
+    def empty(self, shape: tuple[int, int], dtype: DType, like: Any) -> Any:
+        """Make an array by rows on the device of another one."""
+        library, index = library_of(like), device_of(like)
         assert index is not None
-        with device.on(index), library_of(a).stream(index):
-            flag = repaired.flag_of(plan)
-            if device.is_capturing() or (flag is not None and flag.is_set()):
-                return None
-            return Record(plan, left, right, target, added)
+        with device.on(index), library.stream(index):
+            return library.empty(shape, dtype, index)
 
     def pack(self, b: Matrix, plan: Plan) -> Payload:
         """Form the sums of B, or its parts; its columns are multiplied by powers as in `driver`."""
@@ -240,6 +168,10 @@ class GpuBackend:
         within = _method(problem, packed.scheme, limit, operand)
         return within or _without_limit(problem, packed.scheme, operand)
 
+    def kernels(self) -> str:
+        """Its shipped rates are those of devices."""
+        return ""
+
     def describe(self) -> dict[str, str]:
         return {} if self.why_unavailable() else self.identity()
 
@@ -268,22 +200,6 @@ class GpuBackend:
             "cuda": str(device.runtime_version()),
             "cublas": cublas.version(),
         }
-
-
-def _unless_repaired(plan: Plan) -> Plan:
-    """Return the classical plan where parts or the scheme of "auto" had to be repaired before."""
-    flag = repaired.flag_of(plan)
-    if flag is None or not flag.take():
-        return plan
-    _log.debug("falcon: %s is multiplied classically: it was repaired before", plan.problem)
-    return _classical(plan)
-
-
-def _classical(plan: Plan) -> Plan:
-    """Return the plan of the same problem by cuBLAS alone."""
-    operand = None if plan.method.splits > 1 else plan.method.operand
-    method = _without_limit(plan.problem, None, operand)
-    return replace(plan, method=method, guarded=False, optional=False)
 
 
 def _without_limit(problem: Problem, scheme: Scheme | None, operand: DType | None) -> Method:

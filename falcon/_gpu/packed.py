@@ -61,7 +61,6 @@ class Payload:
         self.source, self.packed = source, packed
         self._stream = device.stream()
         self._uses: dict[int, Any] = {}  # events behind the last use in every other stream
-        self.repeated: dict[Any, Any] = {}  # calls by properties of A, for `falcon._front`
 
     def note_use(self) -> None:
         """Note that the current stream reads the sums."""

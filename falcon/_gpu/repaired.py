@@ -37,13 +37,6 @@ class Flag:
         self._count = c_uint32.from_address(pointer)
         self._most, self._last, self._left = most, 0, 0
 
-    def is_set(self) -> bool:
-        """Whether the next call may be classical: `take` decides."""
-        count = self._count.value
-        if 0 < count <= self._most:
-            self._count.value = 0
-        return count > self._most or self._left > 0
-
     def take(self) -> bool:
         """Return whether a call that begins now is to be classical."""
         if not (self._count.value or self._last):

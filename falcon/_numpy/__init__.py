@@ -2,7 +2,8 @@
 
 ::
 
-    backend.py   NumpyBackend: what it can multiply, and how it executes a plan
+    backend.py   NumpyBackend: what it can multiply, and how
+    runner.py    a plan, run by np.matmul
     lcma.py      the stages of a scheme: combine, np.matmul, combine
     classical.py the classical algorithm: copies, blocks of operands, beta * c
     residues.py  residues of integers, and sums reduced, modulo p

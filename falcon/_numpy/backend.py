@@ -14,30 +14,31 @@ import numpy as np
 from falcon._core import threads
 from falcon._core.cpus import kept_bytes
 from falcon._core.dtypes import DType
+from falcon._core.host import Host
 from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Method, Plan
 from falcon._core.policy import Policy, host_policy
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
-from falcon._core.scaling import Scaling
 from falcon._core.timing import REST_SECONDS
 from falcon.schemes import Scheme
 
-from .classical import classical, classical_workspace, copied_bytes, finish_bytes, store
-from .lcma import Stages, multiply
+from .classical import classical_workspace, finish_bytes
+from .lcma import Stages
 from .norms import measure_norms
-from .original import quiet_matmul
 from .rates import blas_name, held, measure
-from .threads import exceeds, limited, numpy_blas
+from .residues import modulo
+from .runner import NumpyRunner
+from .threads import limited, numpy_blas
 
 # Time of np.matmul(x.T, x), which calls syrk and copies its triangle, over that of a general
 # product of the same sizes: 0.56 to 0.73 (float32, float64; Zen 3 and 5).
 _SYRK = 0.62
 
 
-class NumpyBackend:
-    """See the module's docstring; `falcon._core.backend.Backend` is the interface."""
+class NumpyBackend(Host):
+    """See the module's docstring; `falcon._core.plan.Backend` is the interface."""
 
     name = "numpy"
     is_library = True
@@ -71,10 +72,6 @@ class NumpyBackend:
         """Return that of all backends for host memory; integers have no fast kernels here."""
         return host_policy(problem, has_kernels=problem.operand.has_blas)
 
-    def beats_blas(self, problem: Problem, count: int = 1) -> bool:
-        """It is one."""
-        return False
-
     def candidates(
         self,
         problem: Problem,
@@ -97,55 +94,18 @@ class NumpyBackend:
                 options.append(Method(self.name, scheme, stages.chunks, workspace, **about))
         return options
 
-    def execute(
-        self,
-        plan: Plan,
-        a: np.ndarray,
-        b: np.ndarray | PackedOperand,
-        c: np.ndarray | None,
-        out: np.ndarray,
-        *,
-        alpha: Any = 1,
-        beta: Any = 0,
-        mirror: Any = None,
+    def runner(self, plan: Plan) -> NumpyRunner:
+        """Return what runs a plan by np.matmul."""
+        return NumpyRunner(plan)
+
+    def small_product(self, library: Callable[..., Any]) -> None:
+        """NumPy's own products have no shorter way."""
+
+    def reduce(
+        self, terms: Any, weights: Any, parts: Any, modulus: int, base: int, threads: int
     ) -> None:
-        problem = plan.problem
-        right = b.payload if isinstance(b, PackedOperand) else b
-        shape = (problem.M, problem.N)
-        product = np.empty(shape, problem.result.numpy) if problem.buffered else out
-        # As in BLAS, overflow and invalid operations show only in the result.
-        with limited(problem.threads), np.errstate(all="ignore"):
-            has_stages = plan.scheme is not None and 0 not in (*shape, problem.K)
-            if not (has_stages and multiply(plan, a, b, product, alpha)):
-                fits = finish_bytes(problem) + copied_bytes(problem) <= plan.workspace
-                classical(problem, a, right, product, copy=fits)
-                if isinstance(b, PackedOperand):
-                    Scaling(columns=b.column_powers).undo(product)
-                if alpha != 1:
-                    np.multiply(product, alpha, out=product)
-            if problem.buffered:
-                store(product, c, beta, out, problem.symmetric)
-            if mirror is not None:
-                np.copyto(mirror, out)
-
-    def direct_product(self, plan: Plan) -> Callable[..., np.ndarray] | None:
-        """Return a function of a, b and out that does all that `execute` would; None: none does."""
-        problem = plan.problem
-        # np.matmul copies what cannot be addressed as `execute` does, but not once for twins, and
-        # loops over other strides.
-        alike = not problem.symmetric
-        direct = problem.a_direct or (alike and not problem.a_strided)
-        direct = direct and (problem.b_direct or (alike and not problem.b_strided))
-        direct = direct and (not problem.buffered or (alike and not problem.out_direct))
-        direct = direct and finish_bytes(problem) + copied_bytes(problem) <= plan.workspace
-        direct = direct and plan.scheme is None
-        return quiet_matmul if direct and not exceeds(problem.threads) else None
-
-    def execute_batch(
-        self, plan: Plan, a: np.ndarray, b: np.ndarray, out: np.ndarray, *, alpha: Any = 1
-    ) -> bool:
-        """Matrices are multiplied one by one; np.matmul itself is called where that is the plan."""
-        return False
+        """Reduce sums modulo p by NumPy's loops."""
+        modulo(terms, weights, parts, modulus, base, threads)
 
     def pack(self, b: np.ndarray, plan: Plan) -> np.ndarray:
         """Copy `b` for BLAS; its sums are formed again in every product."""

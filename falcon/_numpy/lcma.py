@@ -106,14 +106,11 @@ def multiply(
     """Scale the operands if necessary, and run the stages over all chunks.
 
     Returns False if the product must be classical: the norms of the operands are too uneven and
-    cannot be scaled within the limit, a non-finite value was found, or memory is short.
+    cannot be scaled within the limit, or a non-finite value was found.
     """
     stages: Stages = plan.method.layout
     dtype = plan.problem.operand.numpy
-    try:
-        memory = np.empty(stages.workspace // stages.itemsize, dtype)
-    except MemoryError:
-        return False
+    memory = np.empty(stages.workspace // stages.itemsize, dtype)
     scaling = choose_scaling(plan, a, b, measure_norms, memory, memory.nbytes, stages.block[:2])
     if scaling is None or not _has_room(plan, scaling):
         return False

@@ -103,11 +103,11 @@ class GridPlan:
     def planned(self, M: int, N: int, K: int, added: bool) -> Plan:
         """Plan a product of two chunks by the speeds of this machine, with the workers' threads."""
         assert self.operand is not None
-        problem = Problem.of(
+        problem = Problem.of_sizes(
             (M, N, K), self.operand, self.options, result=self.result,
-            buffered=added, out_overlaps_c=added, a_strided=True, b_strided=True,
+            buffered=added, out_overlaps_c=added, threads=self.cluster.threads,
         )  # fmt: skip
-        return plan_for(replace(problem, threads=self.cluster.threads), self.options)
+        return plan_for(problem, self.options)
 
     def __dask_tokenize__(self) -> tuple:
         """Return what is decided: the same key of a task stands for the same bits."""

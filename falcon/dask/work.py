@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from math import isnan, prod
 from typing import Any
@@ -16,7 +16,9 @@ import numpy as np
 
 import falcon
 from falcon._core.dtypes import of
+from falcon._core.matrix import of_array
 from falcon._core.plan import Plan
+from falcon._core.problem import Problem
 from falcon._front.adapters import enter, is_on_gpu
 
 from .grid import Cut
@@ -110,28 +112,20 @@ class Step:
             out[...] = 0 if c is None else beta * c
             return
         plan = work.plan(out.shape[-2], out.shape[-1], a.shape[-1], c is not None)
-        if batch:
+        if plan is not None:
             a, b = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
-            if c is None and _in_one_call(plan, work, a, b, out):
-                return
+            p, added = plan.problem, None if c is None else of_array(c)
+            types = p.operand, p.result
+            problem = Problem.of(
+                of_array(a), of_array(b), added, of_array(out), types, plan.options
+            )
+            fit = plan.fitted(replace(problem, threads=p.threads))
+            fit.runner(a, b, c, out, work.alpha, beta)
+            return
         for at in np.ndindex(*batch):
             added = None if c is None else c[at]
-            if plan is None:
-                how: Any = {"beta": 0 if c is None else beta, **work.options}
-                falcon.gemm(a[at], b[at], added, alpha=work.alpha, out=out[at], **how)
-            else:
-                plan.execute(a[at], b[at], added, out[at], alpha=work.alpha, beta=beta)
-
-
-def _in_one_call(plan: Plan | None, work: Work, a: Any, b: Any, out: Any) -> bool:
-    """Multiply all matrices of a batch by one call, if there is one."""
-    if plan is None or plan.scheme is not None:
-        return False
-    if plan.backend.is_library and work.alpha == 1 and plan.method.arithmetic is None:
-        how: Any = {"scheme": "classical", "backend": plan.method.backend, "threads": plan.threads}
-        falcon.matmul(a, b, out=out, **how)
-        return True
-    return plan.backend.execute_batch(plan, a, b, out, alpha=work.alpha)
+            how: Any = {"beta": 0 if c is None else beta, **work.options}
+            falcon.gemm(a[at], b[at], added, alpha=work.alpha, out=out[at], **how)
 
 
 def total(parts: Sequence[Any]) -> Any:

@@ -6,6 +6,8 @@
     machine.py     the profiles of this machine and its GPUs; the name of the CPU
     rates.py       the rates of a plan: the profile's or shipped ones (shipped.json), by threads
     candidates.py  the schemes that are compared
+    library.py     who multiplies classically: falcon's kernels, or the library of the arrays
+    residues.py    products modulo p: types, parts, slices of K
     ways.py        backends and types as which they multiply, their methods, the caller's limits
     search.py      the one search over schemes, kinds of arithmetic and backends
     select.py      the choice: what `tune` has found, else that of the search; x.T @ x

@@ -25,11 +25,11 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
 
-from falcon._core.backend import Backend
 from falcon._core.cpus import cpu_family
 from falcon._core.dtypes import DType
 from falcon._core.fit import DisturbedError
 from falcon._core.options import Options
+from falcon._core.plan import Backend
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
 
@@ -222,7 +222,7 @@ def measure_all(
     steps = []
     for count in threads:
         for dtype in dtypes:
-            problem = Problem.of((1024,) * 3, dtype.left, Options(threads=count))
+            problem = Problem.of_sizes((1024,) * 3, dtype.left, Options(threads=count))
             row = None if dtype.arithmetic is None else dtype
             able = [x for x in backends if x.why_classical_only(problem, None, row) is None]
             # A library without BLAS for the type multiplies it only where nothing else does.

@@ -13,9 +13,8 @@ from heapq import heapify, heappop
 from math import inf
 from typing import Any
 
-from falcon._core.backend import Backend
 from falcon._core.options import Options
-from falcon._core.plan import Candidate, Method, Plan
+from falcon._core.plan import Backend, Candidate, Method, Plan
 from falcon._core.policy import Policy
 from falcon._core.problem import Problem
 from falcon.schemes import Scheme

@@ -20,13 +20,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 
-from falcon._core.backend import Backend
 from falcon._core.options import Options
-from falcon._core.plan import Candidate, Method, Part, Plan
+from falcon._core.plan import Backend, Candidate, Method, Part, Plan
 from falcon._core.problem import Problem
 from falcon.schemes import Scheme
 from falcon.schemes.catalogue import generation
 
+from . import residues
 from .candidates import scheme_candidates
 from .machine import profile
 from .search import Search, search_for
@@ -43,6 +43,8 @@ def plan_for(problem: Problem, options: Options, backends: Sequence[Backend]) ->
     Raises ValueError: the requested scheme, or every candidate, exceeds the workspace limit.
     Raises TypeError: the requested scheme, backend or arithmetic cannot run on the problem.
     """
+    if options.modulus is not None:
+        return residues.choose(problem, options, backends, plan_for)
     search = search_for(problem, options, backends)
     is_general = problem.device is None and not problem.symmetric
     if options.tuned and is_general and options.scheme == "auto" and not generation():

@@ -12,7 +12,6 @@ from math import inf
 from typing import Any, NamedTuple
 
 from falcon._core.arithmetic import BY_FLOAT16
-from falcon._core.backend import Backend
 from falcon._core.bound import growth_of_sums
 from falcon._core.dtypes import (
     BY_ARITHMETIC,
@@ -25,10 +24,12 @@ from falcon._core.formulas import Counts
 from falcon._core.lazy import lazy
 from falcon._core.model import bounds
 from falcon._core.options import Options, settings
-from falcon._core.plan import Candidate, Method
+from falcon._core.plan import Backend, Candidate, Method
 from falcon._core.policy import USUAL_COPIES, Policy, panel_bytes
 from falcon._core.problem import Problem
+from falcon.schemes import Scheme
 
+from .library import is_faster
 from .rates import rates, source
 
 # Flop from which "auto" compares other arithmetic: splits of float32, those on a GPU (H200: as
@@ -114,9 +115,10 @@ def _able(
     if operand is not None and not found:
         why = "; ".join(f"backend {x.name}: {reason}" for x, reason in reasons.items())
         raise TypeError(f"arithmetic {options.arithmetic!r} runs on no backend here: {why}")
-    if operand is None and problem.operand.has_blas and problem.device is None:
-        # Without BLAS, NumPy's products are loops, a hundred times slower.
-        found.sort(key=lambda x: (not x.beats_blas(problem), not x.is_library))
+    if operand is None and problem.device is None:
+        if isinstance(options.scheme, Scheme):  # no batch is multiplied in one call
+            problem = problem.single
+        found.sort(key=lambda x: (not is_faster(problem, x), not x.is_library))
     return found
 
 

@@ -23,8 +23,8 @@ import falcon
 from falcon._backends import host_engine
 from falcon._core.dtypes import FLOAT32, FLOAT64, DType
 from falcon._core.options import Options
-from falcon._core.policy import LEAST_BATCH_OF_TENSORS, is_long_batch
-from falcon._front.execute import problem_of_sizes
+from falcon._core.problem import Problem
+from falcon.decision.library import LEAST_BATCH_OF_TENSORS, is_faster, is_long_batch
 
 from .operands import cast, check_linear, check_matmul, is_foreign, is_seen, is_symbolic, is_traced
 from .stock import is_stock
@@ -373,6 +373,7 @@ def _is_batch_for_torch(a: Tensor, b: Tensor, batch: tuple[int, ...]) -> bool:
 @lru_cache(1024)
 def _pays(sizes: tuple[int, int, int], operand: DType, count: int, threads: int) -> bool:
     """Whether falcon's engine multiplies such a batch, and long enough for a call of Python."""
-    problem, engine = problem_of_sizes(sizes, operand, Options(threads=threads)), host_engine()
-    is_long = is_long_batch(problem, count, LEAST_BATCH_OF_TENSORS)
-    return is_long and engine.why_not(problem) is None and engine.beats_blas(problem, count)
+    problem = Problem.of_sizes(sizes, operand, Options(threads=threads), count=count)
+    engine = host_engine()
+    is_long = is_long_batch(problem, least=LEAST_BATCH_OF_TENSORS)
+    return is_long and engine.why_not(problem) is None and is_faster(problem, engine)

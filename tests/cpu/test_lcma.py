@@ -172,6 +172,7 @@ def ledger(monkeypatch):
     sizes = []
     made = SimpleNamespace(Workspace=lambda n: sizes.append(n) or _core.Workspace(n))
     monkeypatch.setattr(pool, "_core", made)
+    monkeypatch.setattr(pool.shared(), "_allocate", made.Workspace)
     return sizes
 
 

@@ -335,7 +335,7 @@ def test_other_blas_and_its_threads_are_left_alone():
 
 
 def test_the_pool_keeps_the_largest_within_its_limit():
-    pool = Pool(1000)
+    pool = Pool(1000, _core.Workspace)
     assert pool.nbytes == 0
     small, large, beyond = pool.take(100), pool.take(1000), pool.take(1001)
     assert small.nbytes >= 100 and large.nbytes >= 1000 and beyond.nbytes >= 1001

@@ -68,7 +68,7 @@ def test_many_threads_were_measured():
 def test_a_backend_without_shipped_rates_is_measured_once(folder):
     """By number of threads; also by way of a plan, and again in no other process."""
     added, some = Added(), [*available_backends(), Added()]
-    problem, more = (Problem.of((9, 9, 9), F4, Options(threads=x)) for x in (1, 2))
+    problem, more = (Problem.of_sizes((9, 9, 9), F4, Options(threads=x)) for x in (1, 2))
     assert source(added, problem, some) == "measured here when first needed"
     assert [rates(added, problem, some).multiply for _ in range(3)] == [1.0] * 3
     assert rates(added, more, some).multiply == 2.0
@@ -128,9 +128,9 @@ def test_measured_rates_come_first(folder, monkeypatch):
     numpy = BACKENDS["numpy"]
     mine = Rates(1.0, 1.0, 1.0)
     machine.add([numpy], rates={("numpy", "float32", 1): mine})
-    problem = Problem.of((9, 9, 9), F4, Options(threads=1))
+    problem = Problem.of_sizes((9, 9, 9), F4, Options(threads=1))
     assert rates(numpy, problem, [numpy]).multiply == 1.0
     assert source(numpy, problem, [numpy]) == "measured by tune"
     monkeypatch.setattr(rates_module, "cpu_family", lambda: "of another kind")
-    other = Problem.of((9, 9, 9), of("float64"), Options(threads=1))
+    other = Problem.of_sizes((9, 9, 9), of("float64"), Options(threads=1))
     assert "tune measures this machine" in source(numpy, other, [numpy])

@@ -16,7 +16,7 @@ from falcon._core.options import Options
 from falcon._core.rates import Rates
 from falcon.decision.candidates import scheme_candidates
 
-from ..doors import Candidate, Method, Problem, decided, host_policy, ways
+from ..doors import Candidate, Method, Problem, decided, host_policy, is_faster, ways
 
 FLOAT, INT = of("float32"), of("int32")
 # Multiplying is expensive, the rest is cheap: LCMAs win early.
@@ -312,7 +312,8 @@ def test_few_rows_read_b_in_place(cpu, monkeypatch, problem, in_place, chosen):
     from falcon._cpu import blocking
 
     sizes = problem.M, problem.N, problem.K
-    layout = SimpleNamespace(b_in_place=in_place, in_place=False, chunks=sizes, nbytes=0)
+    about = {"in_place": False, "is_tiny": False, "chunks": sizes, "nbytes": 0}
+    layout = SimpleNamespace(b_in_place=in_place, **about)
     monkeypatch.setattr(blocking, "_layout", lambda *x, **how: layout)
     (method,) = cpu.candidates(problem, (None,), None)
     assert method.b_in_place == (chosen == "cpu")
@@ -342,11 +343,11 @@ def test_few_rows_read_b_in_place(cpu, monkeypatch, problem, in_place, chosen):
 def test_small_products_and_short_k_are_a_librarys(cpu, doors, sizes, own):
     """Without rates: falcon's kernels run wherever they are not slower."""
     problem, own = Problem(*sizes, FLOAT), own and cpu.kernels() != "generic"
-    assert cpu.beats_blas(problem) == own and not BACKENDS["numpy"].beats_blas(problem)
+    assert is_faster(problem, cpu) == own and not is_faster(problem, BACKENDS["numpy"])
     found = ways(problem, request(), available_backends())
     assert [x.backend.name for x in found] == (["cpu", "numpy"] if own else ["numpy", "cpu"])
     doors.isa("generic")
-    assert not cpu.beats_blas(problem)
+    assert not is_faster(problem, cpu)
 
 
 # --- explicit schemes -----------------------------------------------------------------------
@@ -430,10 +431,9 @@ def test_pruning_loses_nothing(cpu, doors, limit):
 def test_a_short_batch_of_small_products_is_a_librarys(cpu):
     """One runs without a plan; each of a batch would cost a call."""
     one = Problem(16, 16, 16, FLOAT, a_strided=True, b_strided=True)  # the engine reads a and b
-    if not cpu.beats_blas(one):
+    if not is_faster(one, cpu):
         pytest.skip("no kernels that beat a BLAS")
     for threads in (1, 2):
-        problem = dataclasses.replace(one, threads=threads)
-        assert cpu.beats_blas(problem)
-        assert not cpu.beats_blas(problem, 3)
-        assert cpu.beats_blas(problem, 10**6) == (threads > 1)
+        for count, own in ((1, True), (3, False), (10**6, threads > 1)):
+            problem = dataclasses.replace(one, threads=threads, count=count)
+            assert is_faster(problem, cpu) == own

@@ -165,10 +165,10 @@ def test_without_memory_for_its_workspace_auto_multiplies_classically(backend, k
         doors.no_memory(2**16)
         if options:
             with pytest.raises(MemoryError):
-                plan.execute(a, b, None, out, alpha=2)
+                plan.runner(a, b, None, out, 2)
             assert (out == 7).all()
         else:
-            plan.execute(a, b, None, out, alpha=2)
+            plan.runner(a, b, None, out, 2)
             assert np.array_equal(out, 2 * (a @ b))
 
 

@@ -6,7 +6,6 @@ import numpy as np
 
 import falcon
 from falcon._core.dtypes import CUDA, of
-from falcon._core.packed import PackedOperand
 from falcon._gpu import sources
 from falcon._gpu.arrays import library_of
 
@@ -62,9 +61,7 @@ def matrix(x):
 
 def execute(plan, a, b, c, out, **factors):
     """Run a plan that falcon.gemm does not make; `b` may be packed."""
-    b = b if isinstance(b, PackedOperand) else matrix(b)
-    added = None if c is None else matrix(c)
-    plan.backend.execute(plan, matrix(a), b, added, matrix(out), **factors)
+    plan.runner(a, b, c, out, **factors)
 
 
 def packed_by(plan, b, **options):

@@ -12,7 +12,7 @@ import falcon
 from falcon._backends import device_backend
 from falcon._front.adapters.device import of_arrays
 from falcon._gpu import available, cublas, workspaces
-from falcon._gpu.records import Record
+from falcon._gpu.runner import Steps
 
 from .conftest import forget
 from .support import kind, on_device, whole
@@ -372,7 +372,7 @@ def test_an_incomplete_installation_is_told(cupy, state, monkeypatch):
 @pytest.mark.parametrize("scheme", ["classical", "strassen", "2x4x2:14"])
 def test_calls_like_earlier_ones_are_not_planned(cupy, state, doors, scheme):
     """Only addresses are filled in, of other arrays too; what differs is planned."""
-    planned = doors.watched(Record, "__init__", seen=lambda *x: x)
+    planned = doors.watched(Steps, "__init__", seen=lambda *x: x)
     b = on_device(cupy, whole((40, 60), 9), "float32", "F")
     host, x = cupy.asnumpy(b), whole((50, 40), 1)
     for right, options in ((b, {"scheme": scheme}), (falcon.pack(b, scheme=scheme), {})):
@@ -451,7 +451,7 @@ def test_dot_tensordot_and_chains(cupy):
 def test_a_line_that_is_added_is_not_copied(cupy, state, doors, options):
     """Not to a matrix of its own; nor is a call like an earlier one planned."""
     options = {"scheme": "classical", **options}
-    planned = doors.watched(Record, "__init__", seen=lambda *x: x)
+    planned = doors.watched(Steps, "__init__", seen=lambda *x: x)
     b, x = whole((40, 60), 9), whole((50, 40), 1)
     for order in "CF":
         right, shape = on_device(cupy, b, "float32"), (1, 60) if order == "C" else (50, 1)
@@ -474,5 +474,5 @@ def test_a_line_that_is_added_is_not_copied(cupy, state, doors, options):
                 before = cupy.asnumpy(out)
                 falcon.gemm(a, factor, out, beta=1.0, out=out, **how)
                 np.testing.assert_array_equal(cupy.asnumpy(out), (x + at) @ b + before)
-            assert len(planned) == 1
+            assert len(planned) == 2  # the second call is recalled
             state.launches.clear()

@@ -89,7 +89,7 @@ def test_the_least_gain(cupy, monkeypatch, doors, dtype, gain):
 def measured(dtype, device=0, arithmetic="native"):
     """The rates that the decision uses for a device: stored, or measured."""
     gpu, options = device_backend(), Options(arithmetic=arithmetic)
-    problem = Problem.of((1, 1, 1), of(dtype), options, device=device)
+    problem = Problem.of_sizes((1, 1, 1), of(dtype), options, device=device)
     return decide.rates(gpu, problem, [gpu], named_row(problem, options))
 
 

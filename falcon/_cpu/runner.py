@@ -1,0 +1,150 @@
+"""`CpuRunner`: one plan, run by the engine.
+
+The C engine does everything in one call: sums of A and B straight into packed panels, products and
+C updates on chip, alpha and beta. The runner converts what the engine cannot read, takes the
+workspace, and falls back to the classical algorithm where a value is not finite.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from falcon._core.dtypes import DType
+from falcon._core.packed import PackedOperand
+from falcon._core.plan import Plan
+from falcon._core.runner import Bound, Each, Runner
+
+from . import _core, blocking, pool, share
+from .norms import scaling_of
+from .operands import copied, image, load, needs_buffer, readable, store
+
+
+class CpuRunner(Runner):
+    """See the module's docstring."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    def bound(
+        self, a: Any, b: Any, c: Any, out: Any, alpha: Any = 1, beta: Any = 0, mirror: Any = None
+    ) -> Bound:
+        plan, problem = self._plan, self._plan.problem
+        if out.ndim > 2:
+            one_call = None if c is not None else self._batch(a, b, out, alpha)
+            each = Each(CpuRunner(plan.fitted(problem.single)))
+            return one_call or each.bound(a, b, c, out, alpha, beta)
+        left, layout = problem.operand.left, plan.method.layout
+        numbers = scalar(alpha, left), scalar(0 if c is None else beta, left)
+        if not plan.workspace and plan.method.is_plain and c is None and not problem.symmetric:
+            glances, number = plan.threads > 1, numbers[0]
+
+            def run_small(a: Any, b: Any, c: Any, out: Any, mirror: Any = None) -> None:
+                if glances:
+                    share.glance()
+                _core.gemm(layout, a, b, out, number)
+                if mirror is not None:
+                    np.copyto(mirror, out)
+
+            return run_small
+        return self._product(numbers)
+
+    def _product(self, numbers: tuple[Any, Any]) -> Bound:
+        """Return what multiplies by a workspace."""
+        plan, problem, method = self._plan, self._plan.problem, self._plan.method
+        left, right, layout = problem.operand.left, problem.operand.right, method.layout
+        copies, buffered = copied(problem), needs_buffer(problem, plan.scheme, method.splits)
+        nbytes, kept = layout.nbytes, pool.shared()
+        may_fail = layout.scheme is not None and plan.options.check != "none"
+        reports = may_fail or method.arithmetic is not None
+
+        def run(a: Any, b: Any, c: Any, out: Any, mirror: Any = None) -> None:
+            if plan.threads > 1:
+                share.glance()
+            is_packed = type(b) is PackedOperand
+            packed, source = (b.payload, None) if is_packed else (None, b)
+            a = readable(a, left) if copies[0] else a
+            source = readable(b, right) if copies[1] else source
+            target = np.empty((problem.M, problem.N), problem.result.numpy) if buffered else out
+            workspace = kept.take(nbytes)
+            how: dict[str, Any] = {"workspace": workspace}
+            how["mirror"] = image(problem, target, None if buffered else mirror)
+            try:
+                given: Any = b if is_packed else source
+                scaling = scaling_of(plan, a, given, workspace, nbytes, (c, *numbers))
+                is_finite = None
+                if scaling is not None:
+                    load(c, target, problem)
+                    is_finite = _core.gemm(
+                        *(layout, a, source, target, *numbers),
+                        row_scales=scaling.rows,
+                        column_scales=scaling.columns,
+                        packed=packed,
+                        report=reports,
+                        **how,
+                    )
+                if scaling is None or is_finite is False:
+                    # Norms that cannot be measured, NaN or Inf in the input, a sum that overflowed:
+                    # return what the classical algorithm returns.
+                    again = b.source_to_redo(scaling is None) if is_packed else b
+                    load(c, target, problem)
+                    classical = blocking.to_redo(problem, nbytes, buffered)
+                    _core.gemm(classical, a, readable(again, right), target, *numbers, **how)
+            finally:
+                kept.give(workspace, nbytes)
+            if buffered:
+                for copy in (out,) if mirror is None else (out, mirror):
+                    store(target, copy, problem)
+
+        return run
+
+    def _batch(self, a: Any, b: Any, out: Any, alpha: Any) -> Bound | None:
+        """Return what multiplies all matrices in one call; None: the engine takes no such batch."""
+        plan, p = self._plan, self._plan.problem
+        copies = (*copied(p), not p.out_direct)
+        if not plan.method.is_plain or (any(copies) and plan.options.workspace_limit is not None):
+            return None
+        kinds, part = (p.operand.left, p.operand.right, p.result), p.operand.part
+        layout, scale = plan.method.layout, scalar(alpha, p.operand)
+        if part is not None:  # complex matrices
+            layout = blocking.of_complex_batch(p)
+            by_rows = all(x.strides[-1] == x.itemsize for x in (a, out))
+            if alpha != 1 or p.symmetric or any(copies) or not (by_rows and layout.is_direct):
+                return None
+        batch, nbytes, kept = out.shape[:-2], layout.nbytes, pool.shared()
+        # As the engine reads them: copies are by rows.
+        read = [np.empty(x.shape, kind.numpy) if is_copied else x
+                for x, kind, is_copied in zip((a, b, out), kinds, copies, strict=True)]  # fmt: skip
+        steps = tuple(np.broadcast_to(x, (*batch, *x.shape[-2:])).strides[:-2] for x in read)
+        at_a, at_b, at_out = ((0,) * (x.ndim - 2) for x in read)
+
+        def run(a: Any, b: Any, c: Any, out: Any, mirror: Any = None) -> None:
+            if plan.threads > 1:
+                share.glance()
+            a = readable(a, kinds[0]) if copies[0] else a
+            b = readable(b, kinds[1]) if copies[1] else b
+            target = np.empty(out.shape, kinds[2].numpy) if copies[2] else out
+            left, first = a[at_a], target[at_out]
+            if part is not None:
+                left, first = left.view(part.numpy), first.view(part.numpy)
+            workspace = kept.take(nbytes)
+            try:
+                _core.gemm_batch(
+                    *(layout, left, b[at_b], first, batch, steps, scale),
+                    workspace=workspace,
+                    mirror=image(p, first, None),
+                )
+            finally:
+                kept.give(workspace, nbytes)
+            if copies[2]:
+                store(target, out, p)
+
+        return run
+
+
+def scalar(x: Any, operand: DType) -> Any:
+    """Return alpha or beta as the engine takes it: integers as signed ones, all 64 bits."""
+    if operand.is_exact:
+        return (int(x) + 2**63) % 2**64 - 2**63
+    return complex(x) if operand.is_complex else float(x)

@@ -1,0 +1,195 @@
+"""`GpuRunner`: one plan, run by steps that are made once; calls fill in addresses alone.
+
+Steps depend on shapes, strides, types, alignment and options. They are made for arrays in slots of
+an address space so large that an address tells its slot, and the offset in it.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import Any
+
+from falcon._core.lazy import lazy
+from falcon._core.matrix import Matrix, meet
+from falcon._core.packed import PackedOperand
+from falcon._core.plan import Plan
+from falcon._core.problem import Problem
+from falcon._core.runner import Bound, Each, Runner
+from falcon.codegen.cuda_plan import ACCESS_BYTES
+
+from . import cublas, device, driver, kernels, repaired, workspaces
+from .arrays import Library, library_of
+from .steps import run
+
+_log = logging.getLogger("falcon")
+
+# Bytes of a slot. Addresses of memory are smaller.
+_SLOT = 2**56
+# Kernels access as many bytes at a time, if addresses allow it: steps are for equal remainders.
+ALIGNMENT = ACCESS_BYTES
+
+
+class GpuRunner(Runner):
+    """See the module's docstring."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    def bound(
+        self, a: Any, b: Any, c: Any, out: Any, alpha: Any = 1, beta: Any = 0, mirror: Any = None
+    ) -> Bound:
+        """Return what multiplies arrays like these; no Problem on a device has a `mirror`."""
+        if len(out.shape) > 2:
+            library = library_of(a)
+            if c is None and self._is_one_call(library, a, b, out):
+                return self._batch(library, alpha)
+            each = Each(GpuRunner(self._plan.fitted(self._plan.problem.single)))
+            return each.bound(a, b, c, out, alpha, beta)
+        return Steps(self._plan, (a, b, c, out), float(alpha), float(beta))
+
+    def _is_one_call(self, library: Library, a: Any, b: Any, out: Any) -> bool:
+        """Whether one strided-batched product of cuBLAS multiplies a batch."""
+        whole = [library.broadcast(x, (*out.shape[:-2], *x.shape[-2:])) for x in (a, b)]
+        plan, (left, right, target) = self._plan, map(library.batch, (*whole, out))
+        able = plan.method.is_classical and plan.operand.parts == 1
+        able = able and plan.options.workspace_limit is None
+        if not able or left is None or right is None or target is None:
+            return False
+        return (target.step != 0 or plan.problem.count == 1) and (
+            left.dtype is right.dtype is target.dtype
+        )
+
+    def _batch(self, library: Library, alpha: Any) -> Bound:
+        p, operand, factor = self._plan.problem, self._plan.operand, float(alpha)
+        assert p.device is not None
+        index: int = p.device
+
+        def multiply(a: Any, b: Any, c: Any, out: Any) -> None:
+            shapes = (*out.shape[:-2], p.M, p.K), (*out.shape[:-2], p.K, p.N), out.shape
+            with device.on(index), library.stream(index):
+                views: Any = [library.batch(library.broadcast(x, shape))
+                              for x, shape in zip((a, b, out), shapes, strict=True)]  # fmt: skip
+                how: dict[str, Any] = {"alpha": factor, "batch": p.count, "operand": operand}
+                product = cublas.products(p.M, p.N, p.K, *views, **how)
+                run(*product, workspace=workspaces.for_cublas(library))
+
+        return multiply
+
+
+class Steps:
+    """The steps of ``out = alpha a b + beta c`` by one plan, for arrays that lie as some others."""
+
+    def __init__(
+        self, plan: Plan, given: tuple[Any, Any, Any, Any], alpha: float, beta: float
+    ) -> None:
+        a, b, c, out = given
+        p = plan.problem
+        self._plan, self._factors, self._library = plan, (alpha, beta), library_of(a)
+        self._index = p.device or 0
+        with device.on(self._index), self._library.stream(self._index):
+            self._flag = repaired.flag_of(plan)
+        matrices = [self._library.matrix(x) for x in (a, out)]
+        payload = b.payload if type(b) is PackedOperand else None
+        if payload is None:
+            matrices.append(self._library.matrix(b))
+        # A c that the result replaces lies in the same slot.
+        added = None if c is None else self._library.matrix(c)
+        self._is_added, self._in_place = c is not None, added and added.is_same(matrices[1])
+        if added is not None and not self._in_place:
+            matrices.append(added)
+        self._spans = [(x.span[0] - x.pointer, x.span[1] - x.pointer) for x in matrices]
+        # Steps for operands that overlap the result do for others, but not the other way round.
+        self._is_apart = not self._overlaps([x.pointer for x in matrices])
+        bases = [(1 + at) * _SLOT + x.pointer % ALIGNMENT for at, x in enumerate(matrices)]
+        bases.append((1 + len(matrices)) * _SLOT)  # of the workspace
+        placed = [replace(x, pointer=y, owner=None)
+                  for x, y in zip(matrices, bases, strict=False)]  # fmt: skip
+        left, target = placed[:2]
+        right, packed = (payload.source, payload.packed) if payload else (placed[2], None)
+        if added is not None:
+            added = target if self._in_place else placed[-1]
+        self._nbytes = plan.method.layout.nbytes
+        if 0 in (p.M, p.N, p.K):
+            steps: list[Any] = [kernels.copy(None, target)] if p.M * p.N else []
+        else:
+            operands, how = (left, right, added, target), {"alpha": alpha, "beta": beta}
+            steps = driver.steps_of(plan, operands, packed, bases[-1], **how)
+        self._steps = [(x.start, x.arguments, _places(x.arguments, bases)) for x in steps]
+
+    def __call__(self, a: Any, b: Any, c: Any, out: Any) -> None:
+        """Multiply."""
+        if device.current() != self._index:
+            with device.on(self._index):
+                self(a, b, c, out)
+            return
+        if self._flag is not None and self._flag.take():
+            self._classical("it was repaired before", a, b, c, out)
+            return
+        library, payload = self._library, b.payload if type(b) is PackedOperand else None
+        given = [library.address(a), library.address(out)]
+        if payload is None:
+            given.append(library.address(b))
+        if self._is_added and not self._in_place:
+            given.append(library.address(c))
+        if self._is_apart and self._overlaps(given):
+            self._anew(a, b, c, out)
+            return
+        with library.stream(self._index):
+            try:
+                memory = workspaces.allocate(library, self._nbytes, optional=self._plan.optional)
+            except MemoryError as error:
+                if not self._plan.optional:
+                    raise
+                self._classical(str(error), a, b, c, out)
+                return
+            given.append(memory.pointer)
+            handle = cublas.handle(workspaces.for_cublas(library))
+            for start, arguments, places in self._steps:
+                filled = list(arguments)
+                for place, slot, offset in places:
+                    filled[place] = given[slot] + offset
+                start(handle, filled)
+            if payload is not None:
+                payload.note_use()
+
+    def _overlaps(self, given: list[int]) -> bool:
+        spans = [(x + y[0], x + y[1]) for x, y in zip(given, self._spans, strict=False)]
+        of_out = spans.pop(1)
+        return any(meet(x, of_out) for x in spans)
+
+    def _classical(self, why: str, *operands: Any) -> None:
+        """Multiply by the library alone."""
+        _log.debug("falcon: %s is multiplied classically: %s", self._plan.problem, why)
+        a, b, c, out = operands
+        self._alone(a, b, c, out, *self._factors)
+
+    @lazy
+    def _alone(self) -> GpuRunner:
+        plan = self._plan
+        operand = None if plan.method.splits > 1 else plan.method.operand
+        limits = replace(plan.options, workspace_limit=None)
+        method = plan.backend.candidates(plan.problem, (None,), None, operand)[0]
+        how: dict[str, Any] = {"guarded": False, "optional": False, "options": limits}
+        return GpuRunner(replace(plan, method=method, **how))
+
+    def _anew(self, a: Any, b: Any, c: Any, out: Any) -> None:
+        """Multiply by steps for operands that overlap."""
+        plan, p, known = self._plan, self._plan.problem, self._library.matrix
+        packed = type(b) is PackedOperand
+        right: Matrix = b.payload.source if packed else known(b)
+        added = known(c) if self._is_added else None
+        how: dict[str, Any] = {"device": p.device, "packed": packed}
+        types = p.operand, p.result
+        problem = Problem.of(known(a), right, added, known(out), types, plan.options, **how)
+        plan.fitted(problem).runner(a, b, c, out, *self._factors)
+
+
+def _places(arguments: tuple, bases: list[int]) -> list[tuple[int, int, int]]:
+    """Return which arguments are addresses in slots: place, slot and offset of each."""
+    places = []
+    for place, x in enumerate(arguments):
+        if type(x) is int and x >= _SLOT:
+            slot = x // _SLOT - 1
+            places.append((place, slot, x - bases[slot]))
+    return places

@@ -1,0 +1,91 @@
+"""`NumpyRunner`: one plan, run by np.matmul, and by the stages of a scheme."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from falcon._core.packed import PackedOperand
+from falcon._core.plan import Plan
+from falcon._core.runner import Bound, Each, Runner
+from falcon._core.scaling import Scaling
+
+from . import original
+from .classical import classical, copied_bytes, finish_bytes, store
+from .lcma import multiply
+from .threads import limited
+
+
+class NumpyRunner(Runner):
+    """See the module's docstring."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    def bound(
+        self, a: Any, b: Any, c: Any, out: Any, alpha: Any = 1, beta: Any = 0, mirror: Any = None
+    ) -> Bound:
+        plan, problem = self._plan, self._plan.problem
+        alone = alpha == 1 and c is None is mirror and isinstance(b, np.ndarray)
+        direct = alone and plan.scheme is None and not problem.symmetric
+        if out.ndim > 2:
+            if direct and self._is_one_call(a, b):
+                return self._call(a, b)
+            each = Each(NumpyRunner(plan.fitted(problem.single)))
+            return each.bound(a, b, c, out, alpha, beta)
+        # np.matmul copies what cannot be addressed as `classical` does, but not once for twins, and
+        # loops over other strides.
+        direct = direct or (alone and plan.scheme is None and problem.a_direct and problem.b_direct)
+        direct = direct and (problem.a_direct or not problem.a_strided)
+        direct = direct and (problem.b_direct or not problem.b_strided)
+        direct = direct and not (problem.buffered and (problem.symmetric or problem.out_direct))
+        fits = finish_bytes(problem) + copied_bytes(problem) <= plan.workspace
+        return self._call(a, b) if direct and fits else self._product(alpha, beta, fits)
+
+    def _is_one_call(self, a: Any, b: Any) -> bool:
+        """Whether np.matmul multiplies a batch as it stands, within the limit for its copies."""
+        dtype, limit = self._plan.problem.result, self._plan.options.workspace_limit
+        copied = sum(x.size for x in (a, b) if x.dtype != dtype.numpy) * dtype.itemsize
+        # NumPy selects its loops for types of other packages by the operands, not by dtype=.
+        return not copied or (dtype.module == "numpy" and (limit is None or copied <= limit))
+
+    def _call(self, a: Any, b: Any) -> Bound:
+        """Return np.matmul, in the plan's type."""
+        threads, kind = self._plan.threads, self._plan.problem.result.numpy
+        if a.dtype == b.dtype == kind:
+
+            def run(a: Any, b: Any, c: Any, out: Any, mirror: Any = None) -> None:
+                with limited(threads):
+                    original.quiet_matmul(a, b, out)
+
+            return run
+
+        def converted(a: Any, b: Any, c: Any, out: Any, mirror: Any = None) -> None:
+            with limited(threads), np.errstate(all="ignore"):
+                original.matmul(a, b, out=out, dtype=kind)
+
+        return converted
+
+    def _product(self, alpha: Any, beta: Any, fits: bool) -> Bound:
+        plan, problem = self._plan, self._plan.problem
+        shape = problem.M, problem.N
+        has_stages = plan.scheme is not None and 0 not in (*shape, problem.K)
+
+        def run(a: Any, b: Any, c: Any, out: Any, mirror: Any = None) -> None:
+            right = b.payload if isinstance(b, PackedOperand) else b
+            product = np.empty(shape, problem.result.numpy) if problem.buffered else out
+            # As in BLAS, overflow and invalid operations show only in the result.
+            with limited(problem.threads), np.errstate(all="ignore"):
+                if not (has_stages and multiply(plan, a, b, product, alpha)):
+                    classical(problem, a, right, product, copy=fits)
+                    if isinstance(b, PackedOperand):
+                        Scaling(columns=b.column_powers).undo(product)
+                    if alpha != 1:
+                        np.multiply(product, alpha, out=product)
+                if problem.buffered:
+                    store(product, c, beta, out, problem.symmetric)
+                if mirror is not None:
+                    np.copyto(mirror, out)
+
+        return run

@@ -1,0 +1,226 @@
+"""Products modulo p: as which type, in how many parts, and in how many slices of K.
+
+::
+
+    Problem --> ways: types and parts --> a plan per length of a slice --> Plan with `residues`
+
+The plan's `parts` are its slices; `falcon._core.runner.Residual` runs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, inf, log2
+from typing import Any
+
+from falcon._core.bound import growth_of_sums
+from falcon._core.dtypes import FLOAT64
+from falcon._core.modular import KINDS, Residues
+from falcon._core.options import Options
+from falcon._core.packed import PackedOperand
+from falcon._core.plan import Backend, Candidate, Part, Plan
+from falcon._core.problem import Problem
+from falcon.schemes import Scheme
+
+from .rates import rates
+
+# Most parts of an element; shortest slice of K that is worth a pass over C.
+_MOST_PARTS, _SHORTEST = 6, 256
+# By how much a scheme may be faster than the classical algorithm, at most.
+_MOST_GAIN = 1.5
+# To how many times the least number of slices K is cut: schemes then have more room.
+_FINER = (1, 1.5, 2, 4)
+# Seconds in which a thread reads or writes a part, all in cache (Zen 4: 0.3 to 0.55 ns), and
+# numbers from which there are several threads.
+_PART, _SHARED = 5e-10, 2**16
+# Steps of K by which blocks may be longer than their share of a slice.
+_ROUNDED_UP = 64
+
+Planner = Callable[[Problem, Options, Sequence[Backend]], Plan]
+
+
+@dataclass(frozen=True)
+class PackedResidues:
+    """The residues of a B that is packed."""
+
+    way: Residues
+    packed: tuple[PackedOperand, ...]  # of each slice
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the panels."""
+        return sum(x.nbytes for x in self.packed)
+
+
+def choose(
+    problem: Problem, options: Options, backends: Sequence[Backend], plan_for: Planner
+) -> Plan:
+    """Plan a product modulo p by the fastest of its ways, predicted with the passes.
+
+    `plan_for` plans the products of the parts.
+    Raises ValueError: every way to multiply exceeds the workspace limit.
+    """
+
+    def planned(way: Residues, count: int, options: Options) -> Plan:
+        return _planned(problem, way, count, options, backends, plan_for)
+
+    if problem.symmetric:
+        raise TypeError("gram takes no modulus; multiply by falcon.matmul(x.T, x, modulus=...)")
+    limit, K, ways = options.workspace_limit, max(problem.K, 1), []
+    usual = replace(options, scheme="classical", workspace_limit=None)
+    for way, longest in _ways(problem, options, backends):
+        made = planned(way, ceil(K / longest), usual)
+        ways.append((_candidate(problem, made, backends).total, ceil(K / longest), way))
+    found: list[tuple[Candidate, Plan]] = []
+    best = inf
+    for estimate, least, way in sorted(ways, key=lambda x: x[0]):
+        if estimate > best * _MOST_GAIN:
+            break
+        several = options.scheme == "auto" and not way.kind.is_exact
+        counts = [ceil(least * x) for x in (_FINER if several else _FINER[:1])]
+        if limit is not None:  # shorter slices take less memory
+            counts += [least << i for i in range(1, K.bit_length() + 1)]
+        fits = False
+        for count in counts:
+            if fits and 2 * _SHORTEST * count > K:
+                break
+            try:
+                made = planned(way, count, options)
+            except ValueError:
+                if limit is None:
+                    raise
+                continue
+            found.append((_candidate(problem, made, backends), made))
+            fits, best = True, min(best, found[-1][0].total)
+    if not found:
+        needed = min(way.nbytes(problem.M, problem.N, 1) for _, _, way in ways)
+        raise ValueError(
+            f"workspace_limit is {limit} bytes; a product modulo {options.modulus} needs at least "
+            f"{needed} for residues and sums"
+        )
+    found.sort(key=lambda x: x[0].total)
+    slower = [replace(x, refused=f"{x.total / best:.2f} x as long") for x, _ in found[1:]]
+    best_of, compared = found[0][1], (found[0][0], *slower)
+    return replace(best_of, seconds=compared[0].seconds, table=lambda: compared)
+
+
+def choose_packed(
+    problem: Problem, packed: PackedResidues, options: Options, plan_packed: Callable[..., Plan]
+) -> Plan:
+    """Plan a product by a B whose residues are packed."""
+    made, way, plans = [], packed.way, {}
+    for x in packed.packed:
+        K = x.shape[0]
+        if K not in plans:
+            inner = _of_parts(options, way.nbytes(problem.M, problem.N, K), ())
+            plans[K] = plan_packed(_part(problem, way, K, inner), x, inner)
+        made.append(plans[K])
+    return _plan(problem, way, made, options)
+
+
+def _ways(
+    problem: Problem, options: Options, backends: Sequence[Backend]
+) -> Iterator[tuple[Residues, int]]:
+    """Yield types and parts that may be the fastest, and the longest slice of K of each."""
+    scheme = options.scheme if isinstance(options.scheme, Scheme) else None
+    growth, rounded_up = growth_of_sums(scheme), 0 if scheme is None else _ROUNDED_UP
+    if growth > 2.0**50:
+        raise TypeError(f"scheme {scheme!r} divides by others than powers of two: it is not exact")
+    K, name = max(problem.K, 1), options.backend
+    pairs = ((i, j) for i in range(1, _MOST_PARTS + 1) for j in range(1, i + 1))
+    ordered = sorted(pairs, key=lambda x: x[0] * x[1])
+    for kind, most in KINDS.items():
+        usual = Problem(1, 1, 1, kind, result=Residues(2, kind).sums)
+        able = any(x.why_not(usual) is None for x in backends if name in ("auto", x.name))
+        if not able or (scheme is not None and kind.is_exact):
+            continue
+        reached = min(K, _SHORTEST) - 1
+        for more, fewer in ordered:
+            parts = (more, fewer) if problem.M <= problem.N else (fewer, more)
+            way = Residues(options.modulus or 2, kind, parts)
+            longest = min(int(way.room(1) / growth) - rounded_up, K)
+            if max(way.largest) <= most and longest > reached:
+                reached = longest
+                yield way, longest
+
+
+def _planned(
+    problem: Problem,
+    way: Residues,
+    count: int,
+    options: Options,
+    backends: Sequence[Backend],
+    plan_for: Planner,
+) -> Plan:
+    """Plan a product in about so many slices of K."""
+    K = max(problem.K, 1)
+    length = ceil(K / count)
+    inner = _of_parts(options, way.nbytes(problem.M, problem.N, length), backends)
+    count = ceil(K / length)
+    rest = K - (count - 1) * length
+    plans = {x: plan_for(_part(problem, way, x, inner), inner, backends) for x in {length, rest}}
+    return _plan(problem, way, [*[plans[length]] * (count - 1), plans[rest]], options)
+
+
+def _plan(problem: Problem, way: Residues, slices: Sequence[Plan], options: Options) -> Plan:
+    """Return the plan of a product in slices of K, all but the last as long as the first."""
+    first, step, count = slices[0], slices[0].problem.K, len(slices)
+    bits = log2(max(growth_of_sums(first.scheme) * way.most / way.room(step), 1))
+    cut = "one slice" if count == 1 else f"{count} slices"
+    why = f"exact modulo {way.modulus}: in {cut} of K, sums stay below 2^{bits:.1f}"
+    nbytes = way.nbytes(problem.M, problem.N, step) + first.workspace
+    about: dict[str, Any] = {"name": f"{way} {first.label}", "workspace": nbytes, "layout": ()}
+    method = replace(first.method, **about)
+    ends = [*[(i + 1) * step for i in range(count - 1)], None]
+    parts = tuple(Part(x, inner=slice(i * step, end))
+                  for i, (x, end) in enumerate(zip(slices, ends, strict=True)))  # fmt: skip
+    return Plan(problem, first.backend, method, why, options=options, parts=parts, residues=way)
+
+
+def _of_parts(options: Options, nbytes: int, backends: Sequence[Backend]) -> Options:
+    """Return the options of the products of parts, beside so many bytes."""
+    limit, name = options.workspace_limit, options.backend
+    if limit is not None and limit < nbytes:
+        raise ValueError(f"workspace_limit is {limit} bytes; residues and sums take {nbytes}")
+    if name == "auto" and backends:  # small products by NumPy take three times as long to call
+        name = min(backends, key=lambda x: x.is_library).name
+    return replace(
+        options,
+        modulus=None,
+        backend=name,
+        max_growth=inf,
+        arithmetic="native",
+        check="none",
+        workspace_limit=None if limit is None else limit - nbytes,
+    )
+
+
+def _part(problem: Problem, way: Residues, K: int, options: Options) -> Problem:
+    """Describe the product of the parts of a slice of K of that length."""
+    rows, columns = way.parts
+    about: dict[str, Any] = {"packed": problem.packed, "result": way.sums}
+    about["room"] = 0.0 if way.kind.is_exact else way.room(K)
+    sizes = rows * max(problem.M, 1), columns * max(problem.N, 1), K
+    return Problem.of_sizes(sizes, way.kind, options, **about)
+
+
+def _candidate(problem: Problem, made: Plan, backends: Sequence[Backend]) -> Candidate:
+    """Predict the time of the products, and of the passes beside them."""
+    assert made.residues is not None
+    part, way, count, name = made.parts[0].plan, made.residues, len(made.parts), made.method.name
+    (of_a, of_b), engine = way.parts, min(backends, key=lambda x: x.is_library)
+    M, N, K = problem.M, problem.N, problem.K
+    known = rates(part.backend, part.problem, backends, part.method.operand)
+    times = part.backend.predicted(part.problem, part.method, known)
+    sums = count * M * N
+    nbytes = way.nbytes(M, N, K) + (count - 1) * way.nbytes(M, N, 0)
+    parts = of_a * M * K + of_b * K * N + of_a * of_b * sums
+    passes = parts * _PART / (part.threads if parts > _SHARED else 1)
+    double = replace(part.problem, operand=FLOAT64, result=FLOAT64, accumulator=FLOAT64)
+    memory = 8 * rates(engine, double, backends).bandwidth
+    passes = max(passes, (nbytes + 8 * K * (M + N) + 8 * sums) / memory)
+    if count > 1:
+        name = f"{name} in {count} slices"
+    seconds = ("products", count * times.total), ("passes", passes)
+    return Candidate(replace(made.method, name=name), seconds)
