@@ -1,7 +1,7 @@
 """The steps of a multiplication on a device: launches of kernels, fills, and products by cuBLAS.
 
 The driver makes lists of steps, which `run` starts. `start` takes the arguments of a step anew: of
-a repeated call only addresses differ (`records.py`).
+a repeated call only addresses differ (`runner.py`).
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def choose(search: Search) -> Plan:
     corner, *ends = (x.plan for x in parts)
     times = (_OFF, _total(corner)), (_ON, sum(map(_total, ends)))
     workspace = max(x.plan.workspace for x in parts)
-    if problem.out_overlaps_c:  # `Plan.execute` copies c
+    if problem.out_overlaps_c:  # the runner copies c
         workspace += problem.M * problem.N * problem.result.itemsize
     if options.workspace_limit is not None and workspace > options.workspace_limit:
         if by_name:
