@@ -116,10 +116,10 @@ def _find_small_product(a: np.ndarray, b: np.ndarray, out: np.ndarray | None) ->
 _small_product: Callable[..., Any] = _find_small_product
 
 
-def look_up(calls: Calls, key: Any) -> Call | None:
-    """Return the call of a key, if it would be multiplied in that way again."""
+def look_up(calls: Calls, key: Any) -> Any:
+    """Return the `Call` of a key, or what else has a `state`, if it would be the same again."""
     try:
-        call: Call | None = calls.get(key)
+        call = calls.get(key)
     except TypeError:  # an argument cannot be hashed: validation will report it
         return None
     if call is None:
@@ -249,7 +249,14 @@ def remember(
     if plan.problem.out_overlaps_c and c is not out:
         return
     key = key_of(a, b, c, out, arguments) if is_simple else None
-    if key is not None and (not on_host or _is_apart(key[0], a, b, c, out)):
+    if key is None:
+        return
+    if on_host:
+        is_apart = _is_apart(key[0], a, b, c, out)
+    else:
+        read = [adapter.matrix(x) for x in (a, b.source if packed else b)]
+        is_apart = out is None or not any(map(adapter.matrix(out).overlaps, read))
+    if is_apart:
         keep(b.calls if packed else _calls, key, Call(run, make, state))
 
 

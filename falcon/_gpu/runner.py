@@ -87,7 +87,7 @@ class Steps:
         p = plan.problem
         self._plan, self._factors, self._library = plan, (alpha, beta), library_of(a)
         self._index = p.device or 0
-        with device.on(self._index), self._library.stream(self._index):
+        with device.on(self._index):
             self._flag = repaired.flag_of(plan)
         matrices = [self._library.matrix(x) for x in (a, out)]
         payload = b.payload if type(b) is PackedOperand else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,10 +10,15 @@ from torch import Tensor
 import falcon
 from falcon._backends import device_backend
 from falcon._core.plan import Plan
-from falcon._front.calls import Calls, keep, look_up
+from falcon._front.calls import Calls, State, keep, look_up
 from falcon._front.planner import is_kept
 
-_known: Calls = {}  # whether the plans of products are
+_known: Calls = {}  # of products
+
+
+class _Known(NamedTuple):
+    is_stock: bool
+    state: State
 
 
 @torch.compiler.assume_constant_result
@@ -42,9 +47,10 @@ def is_stock(a: Tensor, b: Tensor, **options: Any) -> bool:
     key = a.dtype, a.device, a.shape, a.stride(), b.shape, b.stride(), *options.items()
     known = look_up(_known, key)
     if known is not None:
-        return bool(known.run())
+        return bool(known.is_stock)
+    state = State.now()
     plan = falcon.plan(a, b, **options)
     found = is_library(plan)
     if is_kept(plan):
-        keep(_known, key, lambda: found)
+        keep(_known, key, _Known(found, state))
     return found

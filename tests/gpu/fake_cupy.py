@@ -252,11 +252,12 @@ class Stream:
         STATE.waits.append((self.ptr, event.stream))
 
     def __enter__(self):
-        self._before, STATE.current = STATE.current, self.ptr
+        self._before = [*getattr(self, "_before", []), STATE.current]
+        STATE.current = self.ptr
         return self
 
     def __exit__(self, *_):
-        STATE.current = self._before
+        STATE.current = self._before.pop()
 
 
 class Event:
