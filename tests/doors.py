@@ -197,6 +197,10 @@ class Doors:
         for name, value in (("_rows_of", rows), ("shipped", rows), ("_is_shipped", True)):
             self._put(f"falcon.decision.rates.{name}", lambda *_, value=value: value)
 
+    def another_cpu(self):
+        """Be a machine whose kind of CPU is not known."""
+        self._put("falcon.decision.rates.cpu_family", lambda: "of another kind")
+
     def no_home(self):
         """Have no folder for files that are kept."""
         self._put("falcon.decision.machine.cache_folder", lambda: None)
