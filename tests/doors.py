@@ -14,15 +14,15 @@ from falcon._core.policy import BLAS, PACKED, host_policy
 from falcon._core.problem import Problem
 from falcon._front import calls, planner
 from falcon._front.planner import weight
-from falcon.decision import machine
+from falcon.decision import machine, rates
 from falcon.decision.search import Search, preferred, weighted
 from falcon.decision.select import digest
 from falcon.decision.ways import Way, named_row, ways
 
 # What tests of these values and functions themselves are about.
 __all__ = ["BLAS", "PACKED", "Candidate", "Doors", "Method", "Plan", "Problem", "decided", "digest",
-           "forget_calls", "host_policy", "named_row", "preferred", "ways", "weight",
-           "weighted"]  # fmt: skip
+           "forget_calls", "forget_devices", "host_policy", "named_row", "preferred", "ways",
+           "weight", "weighted"]  # fmt: skip
 
 # Numbers that a test changes, so that little work or little time shows what they limit.
 NUMBERS = {
@@ -50,6 +50,13 @@ def forget_calls():
     """Drop the plans and calls that are kept."""
     calls._calls.clear()
     planner._plans.clear()
+
+
+def forget_devices():
+    """Know no profile and no rates of GPUs."""
+    for known, device in ((rates._rates, lambda x: x[3]), (machine._profiles, lambda x: x)):
+        for key in [x for x in known if device(x) is not None]:
+            del known[key]
 
 
 def decided(problem, options, backends, rates):
