@@ -16,7 +16,7 @@ from falcon._core.runner import Residual
 from falcon._front import calls, planner
 from falcon._front.planner import weight
 from falcon._numpy.runner import NumpyRunner
-from falcon.decision import machine
+from falcon.decision import machine, rates
 from falcon.decision.library import is_faster
 from falcon.decision.search import Search, preferred, weighted
 from falcon.decision.select import digest
@@ -24,8 +24,8 @@ from falcon.decision.ways import Way, named_row, ways
 
 # What tests of these values and functions themselves are about.
 __all__ = ["BLAS", "PACKED", "Candidate", "Doors", "Method", "Plan", "Problem", "decided", "digest",
-           "forget_calls", "host_policy", "is_faster", "named_row", "preferred", "ways", "weight",
-           "weighted"]  # fmt: skip
+           "forget_calls", "forget_devices", "host_policy", "is_faster", "named_row", "preferred",
+           "ways", "weight", "weighted"]  # fmt: skip
 
 # Numbers that a test changes, so that little work or little time shows what they limit.
 NUMBERS = {
@@ -53,6 +53,13 @@ def forget_calls():
     """Drop the plans and calls that are kept."""
     calls._calls.clear()
     planner._plans.clear()
+
+
+def forget_devices():
+    """Know no profile and no rates of GPUs."""
+    for known, device in ((rates._rates, lambda x: x[3]), (machine._profiles, lambda x: x)):
+        for key in [x for x in known if device(x) is not None]:
+            del known[key]
 
 
 def decided(problem, options, backends, rates):
@@ -199,6 +206,10 @@ class Doors:
         ]
         for name, value in (("_rows_of", rows), ("shipped", rows), ("_is_shipped", True)):
             self._put(f"falcon.decision.rates.{name}", lambda *_, value=value: value)
+
+    def another_cpu(self):
+        """Be a machine whose kind of CPU is not known."""
+        self._put("falcon.decision.rates.cpu_family", lambda: "of another kind")
 
     def no_home(self):
         """Have no folder for files that are kept."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from falcon._cpu.backend import CpuBackend
+from falcon._backends import BACKENDS
 
 from ..support import alone
 from . import emulated
@@ -16,7 +16,7 @@ OF_C = ("test_c_driver.py", "test_c_floors.py", "test_neon.py")
 def pytest_collectstart(collector):
     """Without the backend others are skipped, with its own reason, before they import anything."""
     if isinstance(collector, pytest.Module) and collector.path.name not in OF_C:
-        reason = CpuBackend().why_unavailable()
+        reason = BACKENDS["cpu"].why_unavailable()
         if reason is not None:
             collector.collect = lambda: pytest.skip(f"backend cpu: {reason}")
 

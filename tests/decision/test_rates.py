@@ -7,7 +7,6 @@ from falcon._core.dtypes import BY_ARITHMETIC, of
 from falcon._core.options import Options
 from falcon._core.rates import Rates
 from falcon.decision import machine
-from falcon.decision import rates as rates_module
 from falcon.decision.rates import Row, nearest, on_threads, rates, shipped, source
 
 from ..doors import Problem
@@ -65,7 +64,7 @@ def test_many_threads_were_measured():
     assert many[1] < 1.2 * many[0]
 
 
-def test_a_backend_without_shipped_rates_is_measured_once(folder):
+def test_a_backend_without_shipped_rates_is_measured_once(folder, doors):
     """By number of threads; also by way of a plan, and again in no other process."""
     added, some = Added(), [*available_backends(), Added()]
     problem, more = (Problem.of_sizes((9, 9, 9), F4, Options(threads=x)) for x in (1, 2))
@@ -74,7 +73,7 @@ def test_a_backend_without_shipped_rates_is_measured_once(folder):
     assert rates(added, more, some).multiply == 2.0
     assert added.measured == [("float32", 1), ("float32", 2)]
     assert source(added, problem, some) == "measured here"
-    machine._profiles.clear()
+    doors.new_process()
     assert machine.profile(some).rates["added", "float32", 2].multiply == 2.0
 
 
@@ -124,13 +123,13 @@ def test_cores_grow_with_threads_and_memory_up_to_the_machines(threads, least, c
     assert found.bandwidth == pytest.approx(memory)
 
 
-def test_measured_rates_come_first(folder, monkeypatch):
+def test_measured_rates_come_first(folder, doors):
     numpy = BACKENDS["numpy"]
     mine = Rates(1.0, 1.0, 1.0)
     machine.add([numpy], rates={("numpy", "float32", 1): mine})
     problem = Problem.of_sizes((9, 9, 9), F4, Options(threads=1))
     assert rates(numpy, problem, [numpy]).multiply == 1.0
     assert source(numpy, problem, [numpy]) == "measured by tune"
-    monkeypatch.setattr(rates_module, "cpu_family", lambda: "of another kind")
+    doors.another_cpu()
     other = Problem.of_sizes((9, 9, 9), of("float64"), Options(threads=1))
     assert "tune measures this machine" in source(numpy, other, [numpy])

@@ -6,10 +6,8 @@ import pytest
 
 from falcon import _backends
 from falcon._gpu import available, cublas, device, kernels, rates, repaired, workspaces
-from falcon.decision import machine
-from falcon.decision import rates as decide
 
-from ..doors import forget_calls
+from ..doors import forget_calls, forget_devices
 from . import fake_cublas, fake_cupy
 
 
@@ -20,15 +18,12 @@ def forget():
     workspaces.release()
     for cached in (kernels._function, device.on_stream, cublas._wrapper, cublas._library):
         cached.cache_clear()
-    for key in [x for x in decide._rates if x[3] is not None]:
-        del decide._rates[key]
-    for number in [x for x in machine._profiles if x is not None]:
-        del machine._profiles[number]
     repaired._memory = None
     repaired._flags.clear()
     cublas._of_thread.of_device.clear()
     cublas._Handle._unused.clear()
     forget_calls()
+    forget_devices()
     _backends.device_backend.cache_clear()
 
 
