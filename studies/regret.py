@@ -120,13 +120,7 @@ def choice(case, rates):
     """Return the number of the method that falcon chooses by some rates of its own kernels."""
     problem, policy = case.problem, host_policy(case.problem)
     few = any(x.b_in_place for x in case.options)
-    own = (
-        "cpu"
-        if few
-        or has_own_kernels(problem)
-        or not problem.operand.has_blas
-        else "numpy"
-    )
+    own = "cpu" if few or has_own_kernels(problem) or not problem.operand.has_blas else "numpy"
     able = [at for at, x in enumerate(case.options) if x.backend == own]
     if policy.why_too_small(problem) is not None or own == "numpy":
         return next(at for at in able if case.options[at].is_classical)
