@@ -117,8 +117,11 @@ def meet(x: tuple[int, int], y: tuple[int, int]) -> bool:
 
 
 def dense(pointer: int, shape: tuple[int, ...], dtype: DType, owner: Any = None) -> Matrix:
-    """Describe a matrix stored by rows without gaps."""
-    return Matrix(pointer, shape, (max(shape[1], 1), 1), dtype, owner)
+    """Describe a matrix, or a batch of them, stored by rows without gaps."""
+    strides: tuple[int, ...] = (max(shape[-1], 1), 1)
+    for size in shape[-2:0:-1]:
+        strides = (strides[0] * max(size, 1), *strides)
+    return Matrix(pointer, shape, strides, dtype, owner)
 
 
 def of_array(x: np.ndarray) -> Matrix:

@@ -328,8 +328,9 @@ class Plan:
             plan is for a packed operand.
         """
         p, known = self.problem, self.backend.matrix
-        if p.packed:
-            raise ValueError("this plan is for a packed operand: multiply by falcon.gemm(a, b)")
+        if p.packed or p.count > 1:
+            what, how = ("a packed operand", "gemm") if p.packed else ("a batch", "matmul")
+            raise ValueError(f"this plan is for {what}: multiply by falcon.{how}(a, b)")
         left, right = known("a", a, p.device), known("b", b, p.device)
         a, b = left.owner, right.owner
         out = self.backend.empty((p.M, p.N), p.result, a) if out is None else out

@@ -116,13 +116,17 @@ class Problem:
         """
         operand, result = types
         (*_, M, K), N = a.shape, b.shape[-1]
-        out = dense(0, (M, N), result) if out is None else out
+        if out is None:
+            batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+            out = dense(0, (M, N), result)
+        else:
+            batch = out.shape[:-2]
         if device is not None:
             symmetric = ""  # all of C is computed there
         elif symmetric or not (packed or c is not None):
             symmetric = _part_of(a, b, operand, options, symmetric)
         layout = _layout(a, b, c, out, types, device, packed, symmetric)
-        count = prod(out.shape[:-2])
+        count = prod(batch)
         return cls._with((M, N, K), operand, options, device, result=result, count=count,
                          packed=packed, symmetric=symmetric, **layout)  # fmt: skip
 

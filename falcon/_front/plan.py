@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from math import prod
 from typing import Any, Unpack
 
 import numpy as np
@@ -23,8 +24,9 @@ from .adapters.host import NUMPY
 from .arithmetic import operand_type, result_type
 from .execute import Product
 from .gemm import check_packed, options_for, packed_type
+from .matmul import folds
 from .planner import plan_for, predicted, requested
-from .validate import check_matrix
+from .validate import check_matrix, matmul_shape
 
 
 @takes_options(*PLANNING)
@@ -36,8 +38,8 @@ def plan(
     Parameters
     ----------
     a, b : array_like or tuple of int
-        Matrices, or their shapes (M, K) and (K, N); or `b` a `PackedOperand`, whose scheme is
-        compared with the choice for one that is not packed.
+        Matrices, or their shapes (M, K) and (K, N); or batches, as for `matmul`; or `b` a
+        `PackedOperand`, whose scheme is compared with the choice for one that is not packed.
     dtype : dtype, optional
         Of the result, as in `gemm`. Default: ``np.result_type`` of the arrays; float64 for shapes,
         and int64 with `modulus`.
@@ -77,7 +79,9 @@ def plan(
                 + " and ".join(f"{name} = {x!r}" for name, x in arrays.items())
             )
         for name, x in arrays.items():
-            arrays[name] = check_matrix(name, adapter.array(name, x))
+            arrays[name] = adapter.array(name, x)
+            if len(arrays[name].shape) < 2:
+                check_matrix(name, arrays[name])  # raises
         left, right = arrays.get("a", left), arrays.get("b", right)
     elif merged("plan", PLANNING, options).backend == DEVICE:
         from .adapters.device import current_device  # imported when first needed: 30 ms
@@ -85,26 +89,31 @@ def plan(
         adapter = current_device()
     first: tuple[int, ...] = left if type(left) is tuple else tuple(left.shape)
     second: tuple[int, ...] = right if type(right) is tuple else tuple(right.shape)
-    if first[1] != second[0]:
+    if first[-1] != second[-2]:
         raise ValueError(f"a has shape {first} and b {second}: a's columns must equal b's rows")
+    batch, (M, N) = matmul_shape(first, second, None)
+    if len(first) > 2 == len(second) and (type(left) is tuple or folds(left)):
+        M, batch = M * prod(batch), ()  # all rows are one matrix
+        left = (M, first[-1]) if type(left) is tuple else left.reshape(M, first[-1])
     chosen = requested("plan", PLANNING, options, adapter.device)
     native = FLOAT64 if chosen.modulus is None else of("int64")
     if arrays or dtype is not None:
         native = result_type(adapter, arrays, dtype, None, chosen.modulus)
-    _check_bytes(first[0], first[1], second[1], native)
+    _check_bytes(M, first[-1], N, native)
     operand = operand_type(adapter, list(arrays.values()), native, chosen)
     with adapter.current():
         if arrays:
             product = Product(adapter, left, right, None, None, operand, native, chosen)
             return product.plan
-        sizes = first[0], second[1], first[1]
-        about: dict[str, Any] = {"result": native, "device": adapter.device}
-        return plan_for(Problem.of_sizes(sizes, operand, chosen, **about), chosen)
+        about: dict[str, Any] = {"result": native, "device": adapter.device, "count": prod(batch)}
+        return plan_for(Problem.of_sizes((M, N, first[-1]), operand, chosen, **about), chosen)
 
 
 def _of_packed(a: Any, b: PackedOperand, dtype: Any, options: PlanningOptions) -> Plan:
     """Plan products by a packed operand, and compare them with those by B itself."""
     shape = _shape("a", a)
+    if shape is not None and len(shape) > 2:
+        raise ValueError(f"a is the shape {shape}; expected a matrix, as b is packed")
     adapter, array, _ = enter(a=None if shape else a, b=b)
     left: Any = shape or check_matrix("a", adapter.array("a", array))
     first = shape or tuple(left.shape)
@@ -147,16 +156,16 @@ def by_numpy(plan: Plan) -> Candidate | None:
     return numpy.predicted(problem, option, rates(numpy, problem, backends))
 
 
-def _shape(name: str, x: Any) -> tuple[int, int] | None:
+def _shape(name: str, x: Any) -> tuple[int, ...] | None:
     """Return `x` if it is a shape; None for anything else."""
     if not isinstance(x, tuple):
         return None
     for size in x:
         if type(size) is not int and not isinstance(size, int | np.integer):
             return None
-    if len(x) != 2 or min(x) < 0:
-        raise ValueError(f"{name} is the shape {x}; expected two sizes >= 0")
-    return int(x[0]), int(x[1])
+    if len(x) < 2 or min(x) < 0:
+        raise ValueError(f"{name} is the shape {x}; expected at least two sizes >= 0")
+    return tuple(map(int, x))
 
 
 def _check_bytes(M: int, K: int, N: int, dtype: DType) -> None:

@@ -8,7 +8,7 @@ all the others, is built on demand (`explain.py`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop
 from math import inf
 from typing import Any
@@ -188,7 +188,7 @@ class Search(Methods):
         def table() -> tuple[Candidate, ...]:
             from .explain import candidates
 
-            return candidates(self, best)
+            return tuple(scaled(x, self.problem.count) for x in candidates(self, best))
 
         way = self.way_of(best.method)
         return Plan(
@@ -196,7 +196,7 @@ class Search(Methods):
             way.backend,
             best.method,
             why,
-            best.seconds,
+            scaled(best, self.problem.count).seconds,
             table,
             guarded=not best.method.is_classical and not self.problem.is_exact,
             optional=not best.method.is_classical or best.method.splits > 1,
@@ -235,6 +235,12 @@ def _few_rows(method: Method) -> str:
 def search_for(problem: Problem, options: Options, backends: Sequence[Backend]) -> Search:
     """Return the search for a problem; parameters as of `plan_for`."""
     return Search(problem, options, ways(problem, options, backends), backends)
+
+
+def scaled(candidate: Candidate, count: int) -> Candidate:
+    """Return a candidate with the seconds of a batch of so many products."""
+    times = tuple((name, time * count) for name, time in candidate.seconds)
+    return candidate if count == 1 else replace(candidate, seconds=times)
 
 
 def weighted(candidate: Candidate, policy: Policy) -> float:

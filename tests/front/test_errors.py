@@ -89,7 +89,8 @@ def test_numbers_that_fit_are_taken():
 
 PLAN = [
     (((3, 4), (3, 4)), {}, ValueError, r"a has shape \(3, 4\) and b \(3, 4\): a's columns must"),
-    (((3, 4, 5), (4, 5)), {}, ValueError, r"a is the shape \(3, 4, 5\); expected two sizes >= 0"),
+    (((3,), (4, 5)), {}, ValueError, r"a is the shape \(3,\); expected at least two sizes >= 0"),
+    (((3, 4, 5), (2, 5, 6)), {}, ValueError, r"batch axes of a \(3, 4, 5\) and b \(2, 5, 6\)"),
     (((3, -4), (-4, 5)), {}, ValueError, r"a is the shape \(3, -4\)"),
     (((3, 4), A[0]), {}, ValueError, r"b has shape \(4,\); expected a matrix"),
     (((3, 4), (4, 5), bool), {}, TypeError, "dtype is <class 'bool'>; expected integers, floats"),

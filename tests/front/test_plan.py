@@ -152,3 +152,23 @@ def test_sizes_that_an_array_could_have():
     plan = falcon.plan((2**20, 2**20), (2**20, 2**20), "float32", scheme="classical")
     assert plan.problem.flops == 2**61
     assert falcon.plan((2, 2**40), (2**40, 2), "float32").problem.K == 2**40
+
+
+BATCHES = [((5, 30, 40), (40, 50)), ((5, 30, 40), (5, 40, 50)), ((2, 1, 90, 80), (3, 80, 70)),
+           ((300, 16, 16), (300, 16, 16)), ((2, 600, 700), (2, 700, 600))]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "c16"])
+@pytest.mark.parametrize("shapes", BATCHES, ids=str)
+def test_a_batch_is_planned_as_it_is_multiplied(planned, shapes, dtype):
+    a, b = (np.ones(x, dtype) for x in shapes)
+    falcon.matmul(a, b)
+    plan = falcon.plan(a, b)
+    assert [plan.problem] == planned
+    assert falcon.plan(*shapes, dtype).problem.count == plan.problem.count
+    if plan.problem.count > 1:
+        with pytest.raises(ValueError, match=r"for a batch: multiply by falcon\.matmul"):
+            plan(a, b)
+        if plan.seconds:
+            one = falcon.plan(a[0], b[0], backend=plan.backend.name)
+            assert sum(dict(plan.seconds).values()) > 1.5 * sum(dict(one.seconds).values())
