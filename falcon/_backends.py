@@ -1,4 +1,8 @@
-"""The table of backends. To add a backend: an import and an entry here."""
+"""The table of backends, and the only names of them outside of their own packages.
+
+To add a backend: an import and an entry here; a program may add one to `BACKENDS` before its first
+product.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,11 @@ from ._core.plan import Backend
 from ._cpu.backend import CpuBackend
 from ._numpy.backend import NumpyBackend
 
+# falcon's own kernels, which may not run here; and the library of host arrays, which always does.
+ENGINE, LIBRARY = CpuBackend(), NumpyBackend()
+
 # In order of preference: a scheme by name runs on the first backend that can run it.
-BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (CpuBackend(), NumpyBackend())}
+BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (ENGINE, LIBRARY)}
 
 # The backend for operands in GPU memory: chosen by where they are, never compared with the others.
 DEVICE = "gpu"
@@ -44,5 +51,5 @@ def available_backends() -> list[Backend]:
 
 
 def host_engine() -> Backend:
-    """Return the backend with kernels of its own for host memory; NumPy's where there is none."""
+    """Return the backend with kernels of its own for host memory, else a library."""
     return min(available_backends(), key=lambda x: x.is_library)

@@ -6,6 +6,7 @@ import importlib
 import inspect
 import json
 import pickle
+import re
 import sys
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -264,6 +265,18 @@ def test_the_environment_is_read_in_one_place():
             continue
         for line in file.read_text(encoding="utf-8").splitlines():
             assert not ("FALCON_" in line and ("environ" in line or "getenv" in line)), line
+
+
+OWN = ("falcon._cpu", "falcon._numpy", "falcon._gpu")  # a backend's own package
+
+
+def test_backends_are_named_in_one_place():
+    """Who needs one asks `_backends`; but documentation names them."""
+    named = re.compile(r"""(backend|Method\(|BACKENDS).{0,12}["'](cpu|numpy)["']""")
+    told = ("falcon._core.options", "falcon._front.info")
+    for file in FILES:
+        if module_of(file) not in told and unit(module_of(file)) not in OWN:
+            assert not named.search(file.read_text(encoding="utf-8")), file
 
 
 def test_properties_take_no_lock_of_their_class():

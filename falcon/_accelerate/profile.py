@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from falcon._backends import LIBRARY
 from falcon._core import observe
 from falcon._core.locks import ForkLock
 from falcon._core.plan import Plan
@@ -214,7 +215,7 @@ def _is_numpy(plan: Plan) -> bool:
     """Whether falcon leaves a product to NumPy's BLAS, and so gains nothing by definition."""
     method = plan.method
     plain = method.is_classical and method.arithmetic is None
-    return plan.backend.name == "numpy" and plain and not plan.parts
+    return plan.backend.name == LIBRARY.name and plain and not plan.parts
 
 
 def _place(line: _Line) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from falcon import gemm, matmul, pack, plan, verify
-from falcon._backends import BACKENDS, DEVICE
+from falcon._backends import DEVICE, ENGINE
 from falcon._core.dtypes import BFLOAT16, DType
 from falcon._core.options import settings
 from falcon._core.plan import Method, Plan
@@ -114,9 +114,9 @@ class Case:
             return plan(left, right, **options)
         row, scheme = self.operand, self._scheme()
         growth, other = self.kernel.growth(scheme), None if row.arithmetic is None else row
-        method = Method("cpu", scheme, self.sizes, 0, rounded_growth=growth, operand=other)
+        method = Method(ENGINE.name, scheme, self.sizes, 0, rounded_growth=growth, operand=other)
         problem = Problem.of_sizes(self.sizes, row.left if other else row, settings())
-        return Plan(problem, BACKENDS["cpu"], method, "")
+        return Plan(problem, ENGINE, method, "")
 
     def _scheme(self) -> Any:
         return None if self.scheme == "classical" else get(self.scheme)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from falcon._backends import DEVICE
+from falcon._backends import DEVICE, LIBRARY
 from falcon._core.arrays import takes_over, to_array, to_target
 from falcon._core.dtypes import native
 from falcon._core.options import Options, threads_of
@@ -23,7 +23,8 @@ def why_not_by_library(adapter: Adapter, options: Options) -> str | None:
     """Return the option that forbids the array library's own product; None: it may be called."""
     if options.modulus is not None:
         return f"modulus={options.modulus}"
-    if options.backend not in (("auto", "numpy") if adapter.device is None else (DEVICE,)):
+    allowed = ("auto", LIBRARY.name) if adapter.device is None else (DEVICE,)
+    if options.backend not in allowed:
         return f"backend {options.backend!r}"
     return None if options.scheme in ("auto", "classical") else f"{options.scheme!r}"
 

@@ -10,7 +10,7 @@ from typing import Any, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from falcon._backends import BACKENDS, DEVICE, available_backends
+from falcon._backends import DEVICE, LIBRARY, available_backends
 from falcon._core.dtypes import FLOAT64, DType, of
 from falcon._core.keywords import PlanningOptions, takes_options
 from falcon._core.options import PLANNING, merged
@@ -149,11 +149,11 @@ def _of_packed(a: Any, b: PackedOperand, dtype: Any, options: PlanningOptions) -
 
 def by_numpy(plan: Plan) -> Candidate | None:
     """Return how NumPy's BLAS multiplies a plan's problem, with predicted seconds; None: not."""
-    problem, backends, numpy = plan.problem, available_backends(), BACKENDS["numpy"]
-    if problem.device is not None or not problem.operand.has_blas or numpy.why_not(problem):
+    problem, backends = plan.problem, available_backends()
+    if problem.device is not None or not problem.operand.has_blas or LIBRARY.why_not(problem):
         return None
-    (option,) = numpy.candidates(problem, (None,), None)
-    return numpy.predicted(problem, option, rates(numpy, problem, backends))
+    (option,) = LIBRARY.candidates(problem, (None,), None)
+    return LIBRARY.predicted(problem, option, rates(LIBRARY, problem, backends))
 
 
 def _shape(name: str, x: Any) -> tuple[int, ...] | None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from falcon import schemes
-from falcon._backends import DEVICE, available_backends, get_backend
+from falcon._backends import DEVICE, ENGINE, available_backends, get_backend
 from falcon._core.locks import ForkLock
 from falcon._core.options import FIELDS, Options, merged, settings
 from falcon._core.packed import PackedOperand
@@ -77,13 +77,13 @@ def _on_device(options: Options) -> Options:
 
 def _reproducible(options: Options) -> Options:
     """Return options that leave nothing to the machine; see `Problem.reproducible`."""
-    if options.backend not in ("auto", "cpu"):
+    if options.backend not in ("auto", ENGINE.name):
         raise ValueError(
-            "reproducible=True is for falcon's own kernels on the host, backend 'cpu'; backend is "
-            f"{options.backend!r}"
+            f"reproducible=True is for falcon's own kernels on the host, backend {ENGINE.name!r}; "
+            f"backend is {options.backend!r}"
         )
     arithmetic = "native" if options.arithmetic == "auto" else options.arithmetic
-    return replace(options, backend="cpu", tuned=False, arithmetic=arithmetic)
+    return replace(options, backend=ENGINE.name, tuned=False, arithmetic=arithmetic)
 
 
 def _named(error: ValueError, option: str, keywords: Mapping[str, Any]) -> ValueError:

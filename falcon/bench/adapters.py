@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import falcon
-from falcon._backends import BACKENDS
+from falcon._backends import ENGINE
 from falcon._core import dtypes
 from falcon._core.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT8, DType, of
 from falcon._core.options import thread_count
@@ -156,7 +156,7 @@ def _described(library: str, version: str, kernel: str, threads: int | None) -> 
 
 
 def _describe_falcon(dtype: DType) -> dict[str, Any]:
-    kernel = BACKENDS["cpu"].describe().get(f"{dtype.engine} kernel", "NumPy's BLAS")
+    kernel = ENGINE.describe().get(f"{dtype.engine} kernel", "NumPy's BLAS")
     return _described("falcon", falcon.__version__, kernel, thread_count())
 
 

@@ -111,13 +111,13 @@ def counts(text: str) -> list[int]:
 
 
 def _peak(options: argparse.Namespace) -> int:
+    from falcon._backends import ENGINE
     from falcon._cpu import peak
-    from falcon._front.info import backends
 
     with Progress("each micro-kernel alone"):
         rates = peak.measure(thread_count(options.threads))
     if not rates:
-        raise ValueError(f"--peak needs falcon's own kernels: {backends()['cpu']}")
+        raise ValueError(f"--peak needs falcon's own kernels: {ENGINE.why_unavailable()}")
     if options.json:
         print(json.dumps([dataclasses.asdict(x) for x in rates], indent=2))
     else:

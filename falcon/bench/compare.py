@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
+from falcon._backends import ENGINE
 from falcon._core import timing
 from falcon._core.dtypes import FLOAT32, of
 from falcon._core.options import thread_count
-from falcon._front.info import backends
 
 from . import records, workloads
 from .system import describe_machine
@@ -98,10 +98,10 @@ class Comparison:
 def own_classical(options: dict[str, Any], dtypes: Iterable[str]) -> dict[str, Any]:
     """Return `falcon.gemm`'s options for falcon's classical kernels; NumPy's where it has none."""
     classical = {**options, "scheme": "classical"}
-    own = backends()["cpu"] == "available" and all(of(x).engine is not None for x in dtypes)
+    own = ENGINE.why_unavailable() is None and all(of(x).engine is not None for x in dtypes)
     own &= classical.get("arithmetic", "auto") in ("auto", "native")  # splits need tiles there
     if own and classical.get("backend", "auto") == "auto":
-        classical["backend"] = "cpu"
+        classical["backend"] = ENGINE.name
     return classical
 
 

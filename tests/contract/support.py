@@ -19,6 +19,7 @@ from reference.classical import classical
 from ..support import CHANGED, is_drawn
 from .libraries import LIBRARIES
 from .places import LAYOUTS
+from .third import ThirdBackend
 from .values import rounded, whole, widest
 
 # Odd, so that blocks of every scheme have edges; larger than the tiles of kernels.
@@ -47,7 +48,10 @@ BY_BACKEND = {
     "cpu": Multiplies(lambda row: row.engine is not None),
     "numpy": Multiplies(lambda row: True, splits=()),
     DEVICE: Multiplies(lambda row: row.cuda is not None),
+    "scipy": Multiplies(lambda row: row.name in ("float32", "complex64"), False, splits=()),
 }
+# A backend that is added to falcon's while a test needs it.
+THIRD = ThirdBackend()
 # Types of a and b, and of a result that is asked for by `dtype`: as if both were cast first.
 CAST = (
     *(("int8", "int8", "int32"), ("uint8", "int8", "int32"), ("int8", "uint8", "int32")),
@@ -145,7 +149,7 @@ class Subject:
         """Why it cannot run on this machine; None if it does."""
         if self.backend == DEVICE:
             return None  # by the stand-in
-        reason = BACKENDS[self.backend].why_unavailable()
+        reason = {THIRD.name: THIRD, **BACKENDS}[self.backend].why_unavailable()
         if reason is None and self.arithmetic != "auto":
             try:
                 falcon.plan(SIZE[:2], SIZE[1:], self.row.numpy, **self.options)
@@ -222,7 +226,7 @@ def library_of(backend):
 
 
 def all_subjects():
-    for backend in (*BACKENDS, DEVICE):
+    for backend in (*BACKENDS, DEVICE, THIRD.name):
         types = [row for row in TABLE if BY_BACKEND[backend].types(row)]
         mine = {"library": library_of(backend)}
         for row in types:
