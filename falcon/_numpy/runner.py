@@ -28,15 +28,15 @@ class NumpyRunner(Runner):
     ) -> Bound:
         plan, problem = self._plan, self._plan.problem
         alone = alpha == 1 and c is None is mirror and isinstance(b, np.ndarray)
-        direct = alone and plan.scheme is None and not problem.symmetric
+        alone = alone and plan.scheme is None and self._is_one_call(a, b)
         if out.ndim > 2:
-            if direct and self._is_one_call(a, b):
+            if alone and problem.symmetric in ("", "full"):
                 return self._call(a, b)
             each = Each(NumpyRunner(plan.fitted(problem.single)))
             return each.bound(a, b, c, out, alpha, beta)
         # np.matmul copies what cannot be addressed as `classical` does, but not once for twins, and
         # loops over other strides.
-        direct = direct or (alone and plan.scheme is None and problem.a_direct and problem.b_direct)
+        direct = alone and (not problem.symmetric or (problem.a_direct and problem.b_direct))
         direct = direct and (problem.a_direct or not problem.a_strided)
         direct = direct and (problem.b_direct or not problem.b_strided)
         direct = direct and not (problem.buffered and (problem.symmetric or problem.out_direct))
@@ -44,7 +44,7 @@ class NumpyRunner(Runner):
         return self._call(a, b) if direct and fits else self._product(alpha, beta, fits)
 
     def _is_one_call(self, a: Any, b: Any) -> bool:
-        """Whether np.matmul multiplies a batch as it stands, within the limit for its copies."""
+        """Whether np.matmul multiplies operands as they stand, within the limit for its copies."""
         dtype, limit = self._plan.problem.result, self._plan.options.workspace_limit
         copied = sum(x.size for x in (a, b) if x.dtype != dtype.numpy) * dtype.itemsize
         # NumPy selects its loops for types of other packages by the operands, not by dtype=.
