@@ -83,13 +83,13 @@ class Each(Runner):
     def bound(
         self, a: Any, b: Any, c: Any, out: Any, alpha: Any = 1, beta: Any = 0, mirror: Any = None
     ) -> Bound:
-        places = [*np.ndindex(*out.shape[:-2])]
-        at_a, at_b, first = _places(a, out), _places(b, out), places[0]
+        batch = out.shape[:-2]
+        at_a, at_b, first = _places(a, out), _places(b, out), (0,) * len(batch)
         added = None if c is None else c[first]
         one = self._one.bound(a[at_a(first)], b[at_b(first)], added, out[first], alpha, beta)
 
         def run(a: Any, b: Any, c: Any, out: Any, mirror: Any = None) -> None:
-            for i in places:
+            for i in np.ndindex(*batch):
                 one(a[at_a(i)], b[at_b(i)], None if c is None else c[i], out[i])
 
         return run

@@ -7,6 +7,7 @@ workspace, and falls back to the classical algorithm where a value is not finite
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -113,11 +114,11 @@ class CpuRunner(Runner):
             if alpha != 1 or p.symmetric or any(copies) or not (by_rows and layout.is_direct):
                 return None
         batch, nbytes, kept = out.shape[:-2], layout.nbytes, pool.shared()
-        # As the engine reads them: copies are by rows.
-        read = [np.empty(x.shape, kind.numpy) if is_copied else x
-                for x, kind, is_copied in zip((a, b, out), kinds, copies, strict=True)]  # fmt: skip
-        steps = tuple(np.broadcast_to(x, (*batch, *x.shape[-2:])).strides[:-2] for x in read)
-        at_a, at_b, at_out = ((0,) * (x.ndim - 2) for x in read)
+        steps = tuple(
+            _steps(x, kind.itemsize if is_copied else 0, len(batch))
+            for x, kind, is_copied in zip((a, b, out), kinds, copies, strict=True)
+        )
+        at_a, at_b, at_out = ((0,) * (x.ndim - 2) for x in (a, b, out))
 
         def run(a: Any, b: Any, c: Any, out: Any, mirror: Any = None) -> None:
             if plan.threads > 1:
@@ -141,6 +142,18 @@ class CpuRunner(Runner):
                 store(target, out, p)
 
         return run
+
+
+def _steps(x: np.ndarray, itemsize: int, axes: int) -> tuple[int, ...]:
+    """Return the bytes between the matrices of a batch along so many axes, to which it broadcasts.
+
+    `itemsize`: of its copy by rows; 0: it is read as it is.
+    """
+    strides = list(x.strides)
+    if itemsize:
+        strides = [itemsize * prod(x.shape[at + 1 :]) for at in range(x.ndim)]
+    own = [0 if n == 1 else step for n, step in zip(x.shape[:-2], strides, strict=False)]
+    return (0,) * (axes - len(own)) + tuple(own)
 
 
 def scalar(x: Any, operand: DType) -> Any:
