@@ -14,6 +14,7 @@ from falcon._core.policy import BLAS, PACKED, host_policy
 from falcon._core.problem import Problem
 from falcon._core.runner import Residual
 from falcon._front import calls, planner
+from falcon._front.calls import key_of
 from falcon._front.planner import weight
 from falcon._numpy.runner import NumpyRunner
 from falcon.decision import machine, rates
@@ -24,8 +25,8 @@ from falcon.decision.ways import Way, named_row, ways
 
 # What tests of these values and functions themselves are about.
 __all__ = ["BLAS", "PACKED", "Candidate", "Doors", "Method", "Plan", "Problem", "decided", "digest",
-           "forget_calls", "forget_devices", "host_policy", "is_faster", "named_row", "preferred",
-           "ways", "weight", "weighted"]  # fmt: skip
+           "forget_calls", "forget_devices", "host_policy", "is_faster", "key_of", "named_row",
+           "preferred", "ways", "weight", "weighted"]  # fmt: skip
 
 # Numbers that a test changes, so that little work or little time shows what they limit.
 NUMBERS = {
