@@ -44,11 +44,40 @@ class Runner:
         `b` may be packed. Of a batch, `a` and `b` broadcast to the batch of `out`. `c` is read only
         if `beta` is not 0. The result is also written to `mirror`, of the shape of `out`.
         """
-        raise NotImplementedError
+        if len(out.shape) > 2:
+            whole = self._of_batch(a, b, out, alpha) if c is None else None
+            return whole or Each(self._single).bound(a, b, c, out, alpha, beta)
+        return self._of_matrices(a, b, c, out, alpha, beta, mirror)
 
     def __call__(self, a: Any, b: Any, c: Any, out: Any, alpha: Any = 1, beta: Any = 0) -> None:
         """Bind, and run."""
         self.bound(a, b, c, out, alpha, beta)(a, b, c, out)
+
+    def _of_matrices(
+        self, a: Any, b: Any, c: Any, out: Any, alpha: Any, beta: Any, mirror: Any
+    ) -> Bound:
+        raise NotImplementedError
+
+    def _of_batch(self, a: Any, b: Any, out: Any, alpha: Any) -> Bound | None:
+        """Return what multiplies a batch in one call; None: its products run one by one."""
+        return None
+
+    @property
+    def _single(self) -> Runner:
+        """What runs one product of a batch."""
+        return self
+
+
+class PlanRunner(Runner):
+    """Of one plan of a backend: the base of their runners."""
+
+    def __init__(self, plan: Any) -> None:
+        self._plan = plan
+
+    @property
+    def _single(self) -> Runner:
+        plan = self._plan
+        return type(self)(plan.fitted(plan.problem.single))
 
 
 class Sparing(Runner):
@@ -110,11 +139,9 @@ class Cut(Runner):
     def __init__(self, parts: Sequence[tuple[Runner, slice, slice]], *, is_full: bool) -> None:
         self._parts, self._is_full = parts, is_full
 
-    def bound(
-        self, a: Any, b: Any, c: Any, out: Any, alpha: Any = 1, beta: Any = 0, mirror: Any = None
+    def _of_matrices(
+        self, a: Any, b: Any, c: Any, out: Any, alpha: Any, beta: Any, mirror: Any
     ) -> Bound:
-        if out.ndim > 2:
-            return Each(self).bound(a, b, c, out, alpha, beta)
         # A part may overwrite entries of c that a later part reads.
         copies = c is not None and np.may_share_memory(c, out) and not same_memory(c, out)
 
@@ -154,12 +181,10 @@ class Residual(Runner):
         self._way, self._slices = way, slices
         self._reduce, self._threads = reduce, threads
 
-    def bound(
-        self, a: Any, b: Any, c: Any, out: Any, alpha: Any = 1, beta: Any = 0, mirror: Any = None
+    def _of_matrices(
+        self, a: Any, b: Any, c: Any, out: Any, alpha: Any, beta: Any, mirror: Any
     ) -> Bound:
         """Return what writes ``(alpha a b + beta c) % modulus``; `out` may overlap all operands."""
-        if out.ndim > 2:
-            return Each(self).bound(a, b, c, out, alpha, beta)
         several, packed = len(self._slices) > 1, isinstance(b, PackedOperand)
         read = [x for x in (a, b) if several and isinstance(x, np.ndarray)]
         read += [] if c is None or same_memory(c, out) else [c]

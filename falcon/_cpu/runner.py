@@ -15,27 +15,22 @@ import numpy as np
 from falcon._core.dtypes import DType
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
-from falcon._core.runner import Bound, Each, Runner
+from falcon._core.runner import Bound, PlanRunner
 
 from . import _core, blocking, pool, share
 from .norms import scaling_of
 from .operands import copied, image, load, needs_buffer, readable, store
 
 
-class CpuRunner(Runner):
+class CpuRunner(PlanRunner):
     """See the module's docstring."""
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
+    _plan: Plan
 
-    def bound(
-        self, a: Any, b: Any, c: Any, out: Any, alpha: Any = 1, beta: Any = 0, mirror: Any = None
+    def _of_matrices(
+        self, a: Any, b: Any, c: Any, out: Any, alpha: Any, beta: Any, mirror: Any
     ) -> Bound:
         plan, problem = self._plan, self._plan.problem
-        if out.ndim > 2:
-            one_call = None if c is not None else self._batch(a, b, out, alpha)
-            each = Each(CpuRunner(plan.fitted(problem.single)))
-            return one_call or each.bound(a, b, c, out, alpha, beta)
         left, layout = problem.operand.left, plan.method.layout
         numbers = scalar(alpha, left), scalar(0 if c is None else beta, left)
         if not plan.workspace and plan.method.is_plain and c is None and not problem.symmetric:
@@ -100,8 +95,7 @@ class CpuRunner(Runner):
 
         return run
 
-    def _batch(self, a: Any, b: Any, out: Any, alpha: Any) -> Bound | None:
-        """Return what multiplies all matrices in one call; None: the engine takes no such batch."""
+    def _of_batch(self, a: Any, b: Any, out: Any, alpha: Any) -> Bound | None:
         plan, p = self._plan, self._plan.problem
         copies = (*copied(p), not p.out_direct)
         if not plan.method.is_plain or (any(copies) and plan.options.workspace_limit is not None):

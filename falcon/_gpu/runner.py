@@ -15,7 +15,7 @@ from falcon._core.matrix import Matrix, meet
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
-from falcon._core.runner import Bound, Each, Runner
+from falcon._core.runner import Bound, PlanRunner
 from falcon.codegen.cuda_plan import ACCESS_BYTES
 
 from . import cublas, device, driver, kernels, repaired, workspaces
@@ -30,22 +30,14 @@ _SLOT = 2**56
 ALIGNMENT = ACCESS_BYTES
 
 
-class GpuRunner(Runner):
-    """See the module's docstring."""
+class GpuRunner(PlanRunner):
+    """See the module's docstring; no Problem on a device has a `mirror`."""
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
+    _plan: Plan
 
-    def bound(
-        self, a: Any, b: Any, c: Any, out: Any, alpha: Any = 1, beta: Any = 0, mirror: Any = None
+    def _of_matrices(
+        self, a: Any, b: Any, c: Any, out: Any, alpha: Any, beta: Any, mirror: Any
     ) -> Bound:
-        """Return what multiplies arrays like these; no Problem on a device has a `mirror`."""
-        if len(out.shape) > 2:
-            library = library_of(a)
-            if c is None and self._is_one_call(library, a, b, out):
-                return self._batch(library, alpha)
-            each = Each(GpuRunner(self._plan.fitted(self._plan.problem.single)))
-            return each.bound(a, b, c, out, alpha, beta)
         return Steps(self._plan, (a, b, c, out), float(alpha), float(beta))
 
     def _is_one_call(self, library: Library, a: Any, b: Any, out: Any) -> bool:
@@ -60,7 +52,10 @@ class GpuRunner(Runner):
             left.dtype is right.dtype is target.dtype
         )
 
-    def _batch(self, library: Library, alpha: Any) -> Bound:
+    def _of_batch(self, a: Any, b: Any, out: Any, alpha: Any) -> Bound | None:
+        library = library_of(a)
+        if not self._is_one_call(library, a, b, out):
+            return None
         p, operand, factor = self._plan.problem, self._plan.operand, float(alpha)
         assert p.device is not None
         index: int = p.device

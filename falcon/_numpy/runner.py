@@ -8,7 +8,7 @@ import numpy as np
 
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
-from falcon._core.runner import Bound, Each, Runner
+from falcon._core.runner import Bound, PlanRunner
 from falcon._core.scaling import Scaling
 
 from . import original
@@ -17,23 +17,21 @@ from .lcma import multiply
 from .threads import exceeds, limited
 
 
-class NumpyRunner(Runner):
+class NumpyRunner(PlanRunner):
     """See the module's docstring."""
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
+    _plan: Plan
 
-    def bound(
-        self, a: Any, b: Any, c: Any, out: Any, alpha: Any = 1, beta: Any = 0, mirror: Any = None
+    def _of_batch(self, a: Any, b: Any, out: Any, alpha: Any) -> Bound | None:
+        able = alpha == 1 and self._plan.problem.symmetric in ("", "full")
+        return self._call(a, b) if able and self._is_one_call(a, b) else None
+
+    def _of_matrices(
+        self, a: Any, b: Any, c: Any, out: Any, alpha: Any, beta: Any, mirror: Any
     ) -> Bound:
         plan, problem = self._plan, self._plan.problem
         alone = alpha == 1 and c is None is mirror and isinstance(b, np.ndarray)
-        alone = alone and plan.scheme is None and self._is_one_call(a, b)
-        if out.ndim > 2:
-            if alone and problem.symmetric in ("", "full"):
-                return self._call(a, b)
-            each = Each(NumpyRunner(plan.fitted(problem.single)))
-            return each.bound(a, b, c, out, alpha, beta)
+        alone = alone and self._is_one_call(a, b)
         # np.matmul copies what cannot be addressed as `classical` does, but not once for twins, and
         # loops over other strides.
         direct = alone and (not problem.symmetric or (problem.a_direct and problem.b_direct))
@@ -45,6 +43,8 @@ class NumpyRunner(Runner):
 
     def _is_one_call(self, a: Any, b: Any) -> bool:
         """Whether np.matmul multiplies operands as they stand, within the limit for its copies."""
+        if self._plan.scheme is not None:
+            return False
         dtype, limit = self._plan.problem.result, self._plan.options.workspace_limit
         copied = sum(x.size for x in (a, b) if x.dtype != dtype.numpy) * dtype.itemsize
         # NumPy selects its loops for types of other packages by the operands, not by dtype=.
