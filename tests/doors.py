@@ -14,7 +14,6 @@ from falcon._core.policy import BLAS, PACKED, host_policy
 from falcon._core.problem import Problem
 from falcon._core.runner import Residual
 from falcon._front import calls, planner
-from falcon._front.calls import key_of
 from falcon._front.planner import weight
 from falcon._numpy.runner import NumpyRunner
 from falcon.decision import machine, rates
@@ -25,7 +24,7 @@ from falcon.decision.ways import Way, named_row, ways
 
 # What tests of these values and functions themselves are about.
 __all__ = ["BLAS", "PACKED", "Candidate", "Doors", "Method", "Plan", "Problem", "decided", "digest",
-           "forget_calls", "forget_devices", "host_policy", "is_faster", "key_of", "named_row",
+           "forget_calls", "forget_devices", "host_policy", "is_faster", "named_row",
            "preferred", "ways", "weight", "weighted"]  # fmt: skip
 
 # Numbers that a test changes, so that little work or little time shows what they limit.
@@ -291,6 +290,25 @@ class Doors:
         note = lambda plan, _, count: notes.extend(filter(None, [seen(plan, count)]))  # noqa: E731
         self._put("falcon._core.observe.observers", (note,))
         return notes
+
+    def keyed(self):
+        """Return a function of a call: its key (None: it is not recalled), Problems, and result."""
+        problems, keys = self.multiplied(lambda plan, _: plan.problem), []
+
+        def note(a, b, out, arguments, c=None):
+            key = calls.key_of(a, b, c, out, arguments)
+            is_kept = key is not None and calls._is_apart(key[0], a, b, c, out)
+            keys.append((key, id(getattr(b, "calls", None))) if is_kept else None)
+
+        for module in ("gemm", "matmul"):
+            self._put(f"falcon._front.{module}.recall", note)
+
+        def of(call):
+            problems.clear(), keys.clear()
+            result = call()
+            return keys[0] if keys else None, list(problems), result
+
+        return of
 
     def wrong(self, change):
         """Let `change` have every result of NumPy's backend, and of products modulo p."""

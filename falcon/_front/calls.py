@@ -21,7 +21,6 @@ from falcon._core.options import Options, are_default, settings
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.runner import Bound
-from falcon._core.symmetric import is_transpose
 from falcon._core.threads import limit_here
 from falcon._numpy.original import quiet_matmul
 
@@ -155,14 +154,17 @@ def key_of(a: Any, b: Any, c: Any, out: Any, arguments: tuple) -> tuple | None:
     elif type(b) is not _ARRAY:
         return None
     else:
-        y, q, twin = b.flags.num, b.dtype, _are_twins(a, b)
+        y, q = b.flags.num, b.dtype
         # With the numbers of dtypes: "l" and "q" are equal, but give results of their own.
-        key = (x & y & z, a.shape, x, p, p.num, b.shape, y, q, q.num, arguments, twin)
+        key = (x & y & z, a.shape, x, p, p.num, b.shape, y, q, q.num, arguments)
         if out is not None:
             key = (*key, out.shape, z, like)
-        # For arrays that are contiguous in one order, but not in both, flags determine the strides.
-        if not (x + 1) & (y + 1) & (z + 1) & 2:
-            key = (*key, a.strides, b.strides, None if out is None else out.strides)
+        # Of matrices that are contiguous in one order, but not in both, flags determine the
+        # strides; and b is not a's transpose in the same memory if its order is a's.
+        is_one = x & y & 3 and (x + 1) & (y + 1) & (z + 1) & 2
+        if not (is_one and a.ndim == b.ndim == 2):
+            twin = _overlap(a, b) and _begin(a) == _begin(b)
+            key = (*key, a.strides, b.strides, None if out is None else out.strides, twin)
     if c is None:
         return key
     if type(c) is not _ARRAY:
@@ -195,10 +197,9 @@ def _device_key(a: Any, b: Any, c: Any, out: Any, arguments: tuple) -> tuple | N
     return tuple(facts)
 
 
-def _are_twins(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether b is a view of a's memory as its transpose, which is a symmetric Problem."""
-    x, y = a.base, b.base
-    return (x is b or y is a or (x is not None and x is y)) and is_transpose(a, b)
+def _begin(x: np.ndarray) -> int:
+    """Return the address of the first element."""
+    return int(x.__array_interface__["data"][0])
 
 
 def _is_apart(flags: int, a: Any, b: Any, c: Any, out: Any) -> bool:
@@ -236,8 +237,6 @@ def remember(
     if on_host:
         make: Callable[[], Any] = partial(np.empty, result.shape, result.dtype)
         is_simple = _ARRAY is type(a) is type(result) and (out is None or out.shape == result.shape)
-        if plan.problem.symmetric and not (type(b) is _ARRAY and _are_twins(a, b)):
-            return
     else:
         from falcon._gpu.arrays import library_of  # imported when first needed: 30 ms
 

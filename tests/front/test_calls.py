@@ -43,6 +43,15 @@ def test_what_equals_a_value_is_refused_after_it_too(function):
             function(*operands(), **{option: wrong})
 
 
+@pytest.mark.parametrize("shapes", [((20,), (20, 3)), ((3, 20), (20,)), ((2, 70, 70), (70, 70))])
+def test_gemm_refuses_what_matmul_multiplied(shapes):
+    a, b = map(np.ones, shapes)
+    for _ in range(3):
+        with pytest.raises(ValueError, match="expected a matrix"):
+            falcon.gemm(a, b, threads=1)
+        falcon.matmul(a, b, threads=1)
+
+
 @pytest.mark.parametrize("function", [falcon.gemm, falcon.matmul])
 @pytest.mark.parametrize("scheme", ["auto", "strassen", falcon.schemes.get("winograd")])
 @pytest.mark.parametrize("backend", ["auto", "numpy"])

@@ -1,86 +1,90 @@
-"""Calls with equal keys are equal Problems, and what the first one ran serves all like it."""
+"""Calls with equal keys are equal Problems: what was bound for one of them is right for all."""
+
+from functools import cache
 
 import numpy as np
+import pytest
+from numpy.lib.stride_tricks import as_strided
 
 import falcon
 
-from ..doors import key_of
-
-LAYOUTS = {
-    "rows": lambda x: x.copy(),
-    "columns": lambda x: (
-        np.asfortranarray(x) if x.ndim < 3 else x.swapaxes(-1, -2).copy().swapaxes(-1, -2)
-    ),
-    "strided": lambda x: np.repeat(x, 2, axis=-1)[..., ::2],
-    "reversed": lambda x: x[..., ::-1].copy()[..., ::-1],
-}
-SHAPES = [((9, 8), (8, 7)), ((70, 60), (60, 50)), ((3, 9, 8), (3, 8, 7)), ((3, 9, 8), (8, 7)),
-          ((9, 8), (8,)), ((8,), (8, 7)), ((2, 3, 40, 30), (3, 30, 20))]  # fmt: skip
-KINDS = [("f4", "f4"), ("f8", "f8"), ("f4", "f8"), ("l", "l"), ("l", "q"), ("i1", "u1"),
-         (">f4", "f4"), ("c16", "c16")]  # fmt: skip
-OPTIONS = [{}, {"threads": 1}, {"scheme": "strassen"}, {"max_growth": 3.0}, {"modulus": 7}]
-
-
-LIMITS = len(SHAPES), len(KINDS), len(LAYOUTS), len(LAYOUTS), len(OPTIONS), 3, 3, 3
-
-
-def alike(random):
-    """Yield calls as numbers: some, and all that differ from one of them in one thing."""
-    for at in range(8):
-        some = [int(random.integers(x)) for x in LIMITS]
-        if at % 2:
-            some[0], some[1], some[6] = at // 2 % 2, at // 2 % 3, 0
-        yield some
-        for place, limit in enumerate(LIMITS):
-            yield from ([*some[:place], x, *some[place + 1 :]] for x in range(limit))
-
-
-def made(recipe, random):
-    """Return a, b, c, out and options of a call of gemm (with c) or matmul."""
-    shape, kind, of_a, of_b, options, into, added, twins = recipe
-    (a, b), options = SHAPES[shape], dict(OPTIONS[options])
-    kinds = [np.dtype(x) for x in KINDS[kind]]
-    if "modulus" in options and kinds[0].kind not in "iu":
-        options = {}
-    a = [*LAYOUTS.values()][of_a](random.integers(0, 4, a).astype(kinds[0]))
-    b = [*LAYOUTS.values()][of_b](random.integers(0, 4, b).astype(kinds[1]))
-    if twins and a.ndim == b.ndim == 2 and kinds[0] == kinds[1]:
-        b = a.T if twins == 1 else a.copy().T
-    result = np.matmul(a, b)
-    out = None if into == 0 else LAYOUTS["rows" if into == 1 else "columns"](np.zeros_like(result))
-    c = None
-    if a.ndim == b.ndim == 2 and added and "modulus" not in options:
-        options |= {"alpha": 2, "beta": 1}
-        c = out if added == 1 and out is not None else np.ones_like(result)
-    return a, b, c, out, options
+RNG = np.random.default_rng(0)
+whole = lambda shape, kind: RNG.integers(-3, 4, shape, "i1").astype(kind)  # noqa: E731
+packed = cache(lambda shape, kind: falcon.pack(whole(shape, kind)))
+turned = lambda x: x if x.ndim < 2 else x.swapaxes(-1, -2)  # noqa: E731
+LAYS = {
+    "C": lambda x: x, "F": lambda x: turned(turned(x).copy()), "view": lambda x: x[:],
+    "odd": lambda x: as_strided(x, strides=np.where(np.equal(x.shape, 1), x.itemsize, x.strides)),
+    "padded": lambda x: np.concatenate([x, x], -1)[..., : x.shape[-1]],
+    "step": lambda x: np.repeat(x, 2, -1)[..., ::2], "reversed": lambda x: x[::-1].copy()[::-1],
+    "broadcast": lambda x: as_strided(x, strides=(0, *x.strides[1:])),
+    "swapped": lambda x: x.astype(x.dtype.newbyteorder()),
+    "misaligned": lambda x: np.frombuffer(b"." + x.tobytes(), x.dtype, offset=1).reshape(x.shape),
+}  # fmt: skip
+TWINS = {"view": turned, "buffer": lambda a: turned(np.asarray(memoryview(a))),
+         "copy": lambda a: turned(a).copy("K")[:], "fold": lambda a: a.reshape(-1, a.shape[-1]).T,
+         "copied fold": lambda a: a.reshape(-1, a.shape[-1]).T.copy("K")[:]}  # fmt: skip
+MATRICES = ["20x33 33x20", "33x20 20x20", "20x20 20x20", "20x1 1x20", "1x20 20x3", "70x70 70x70"]
+BATCHES = ["20 20x3", "20x3 3", "20 20", "4x20x33 33x20", "4x1x20 20x20", "4x20x1 4x1x20",
+           "1x20x33 4x33x20", "2x4x20x20 20x20", "4x20x20 4x20x20", "1x70x70 4x70x70"]  # fmt: skip
+FIELDS = {
+    "shapes": MATRICES, "kind": ["f8", "f4", "l", "q", "i1", "f2", "c16"],
+    "b_kind": ["", "", "", "f8", "q"], "a": [*LAYS], "b": [*LAYS], "c": [*LAYS],
+    "into": ["C", "F", "padded", "step", "reversed", "odd", "swapped"], "out_kind": ["", "c16"],
+    "out": ["", "", "new", "c", "over"], "alpha": [1, 1, 2, 3], "beta": [0, 0, 1, 2],
+    "twin": ["", "", *TWINS], "packed": [False, False, False, True],
+    "how": [{}, {}, {"threads": 1}, {"max_growth": 9.0}, {"scheme": "strassen"}, {"check": "none"},
+            {"scheme": "classical"}, {"backend": "numpy"}, {"reproducible": True}],
+}  # fmt: skip
 
 
-def run(a, b, c, out, options):
-    """Return the result, in new memory, and what it should be."""
-    p = options.get("modulus")
-    exact = np.matmul(a, b, dtype=np.result_type(a, b))
-    wanted = exact % p if p else exact if c is None else 2 * exact + c
-    function = falcon.gemm if c is not None else falcon.matmul
-    found = function(a, b, **({} if c is None else {"c": c}), out=out, **options)
-    return np.array(found), np.array(wanted)
+def made(s, function):
+    """Return the call that fields describe, and its result."""
+    x, y = (tuple(map(int, x.split("x"))) for x in s["shapes"].split())
+    a, how = LAYS[s["a"]](whole(x, s["kind"])), s["how"]
+    b = source = LAYS[s["b"]](whole(y, s["b_kind"] or s["kind"]))
+    if s["packed"] and not s["b_kind"] and len(y) == 2 and not {"scheme", "backend"} & {*how}:
+        source = (b := packed(y, s["kind"])).source
+    elif s["twin"] and len(x) > 1:
+        b = source = TWINS[s["twin"]](a)
+    exact = [x.astype({"i": "i8", "f": "f8", "c": "c16"}[x.dtype.kind]) for x in (a, source)]
+    kind, right, out, c = np.result_type(a, source), np.matmul(*exact), None, None
+    if function is falcon.gemm:
+        c = LAYS[s["c"]](whole(right.shape, kind)) if s["beta"] else None
+        how = {**how, "alpha": s["alpha"], "beta": s["beta"], "c": c}
+        right = s["alpha"] * right + (0 if c is None else s["beta"] * c.astype(right.dtype))
+    if s["out"]:
+        out = LAYS[s["into"] if right.ndim else "C"](np.zeros(right.shape, s["out_kind"] or kind))
+        there = {"c": c, "over": a}.get(s["out"])
+        if there is not None and there.shape == out.shape and there.dtype.newbyteorder("=") == kind:
+            out = there if there.flags.writeable and 0 not in there.strides else out
+    before = None if out is None else out.copy()
+
+    def call():
+        if out is not None:
+            out[...] = before
+        return function(a, b, out=out, **how).copy()
+
+    return call, right.astype(kind)
 
 
-def test_equal_keys_are_equal_problems(doors):
-    random, known, equal = np.random.default_rng(0), {}, 0
+@pytest.mark.parametrize("function", [falcon.gemm, falcon.matmul])
+def test_calls_with_equal_keys(function, doors):
+    pairs = []
+    fields = FIELDS if function is falcon.gemm else {**FIELDS, "shapes": MATRICES + BATCHES}
+    draw = lambda name: fields[name][RNG.integers(len(fields[name]))]  # noqa: E731
+    for _ in range(600):
+        usual = RNG.permutation([*fields][1:])[: RNG.integers(5, 13)]
+        one = {name: draw(name) for name in fields} | {name: fields[name][0] for name in usual}
+        name = RNG.choice([*fields])
+        pairs.append([made(x, function) for x in (one, one | {name: draw(name)})])
     doors.forget()
-    calls = [made(x, random) for x in alike(random)]
-    for call in calls:
-        for _ in range(2):
-            if call[3] is not None:
-                call[3][...] = 1
-            found, wanted = run(*call)
-            np.testing.assert_array_equal(found, wanted)
-    problems = doors.multiplied(lambda plan, _: (plan.problem, plan.label))
-    for a, b, c, out, options in calls:
-        problems.clear()
-        run(a, b, c, out, options)
-        key = key_of(a, b, c, out, tuple(options.items())), c is None
-        if key[0] is not None and problems:
-            equal += key in known
-            assert known.setdefault(key, problems[0]) == problems[0]
-    assert equal > 30
+    for call, right in [x for pair in pairs for x in pair]:
+        first, *later = [call() for _ in range(3)]
+        np.testing.assert_array_equal(first, right)
+        assert all(x.dtype == first.dtype and x.tobytes() == first.tobytes() for x in later)
+    keyed, same = doors.keyed(), []
+    for (one, _), (other, _) in pairs:
+        (key, problems, _), (of_other, others, _) = keyed(one), keyed(other)
+        same += [problems == others] * (key is not None and key == of_other)
+    assert all(same) and len(same) > 100
