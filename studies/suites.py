@@ -122,12 +122,13 @@ def lower(way):
     from falcon import schemes
     from falcon._accelerate import switch
     from falcon._backends import get_backend
-    from falcon._front import batches, calls, planner
+    from falcon._front import calls, planner
+    from falcon.decision import library
 
     for module, values in (  # a name that the module does not have is an error
         (switch, {"THINNEST_OWN": 1, "SMALLEST_OWN": 0.0, "_LEAST_OF_LOOPS": 0.0,
                   "LEAST_BATCH": 0.0}),
-        (batches, {"is_long_batch": lambda problem, count: True}),
+        (library, {"is_long_batch": lambda *_: True}),
         (calls, {"_small_product": lambda a, b, out: None}),
     ):  # fmt: skip
         patch.multiple(module, **values).start()
