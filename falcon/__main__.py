@@ -161,7 +161,8 @@ def _flags(parser: argparse._ActionsContainer, names: Sequence[str]) -> None:
             words = kind.replace('"', "").replace(" ", "") if kind.startswith("{") else None
             default = "auto" if option.default == "auto" else None
             how = {"type": _flag_type(name), "metavar": words, "default": default}
-        parser.add_argument(f"--{name.replace('_', '-')}", help=text[0].lower() + text[1:], **how)
+        told = (text[0].lower() + text[1:]).replace("%", "%%")
+        parser.add_argument(f"--{name.replace('_', '-')}", help=told, **how)
 
 
 def _flag_type(name: str) -> Callable[[str], Any]:
