@@ -295,7 +295,7 @@ class Doors:
         """Return a function of a call: its key (None: it is not recalled), Problems, and result."""
         problems, keys = self.multiplied(lambda plan, _: plan.problem), []
 
-        def note(a, b, out, arguments, c=None):
+        def note(a, b, out, arguments, c=None, ndim=None):
             key = calls.key_of(a, b, c, out, arguments)
             is_kept = key is not None and calls._is_apart(key[0], a, b, c, out)
             keys.append((key, id(getattr(b, "calls", None))) if is_kept else None)

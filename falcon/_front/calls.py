@@ -65,7 +65,9 @@ forms: Calls = {}
 _libraries: dict[type, Any] = {}
 
 
-def recall(a: Any, b: Any, out: Any, arguments: tuple, c: Any = None) -> Any:
+def recall(
+    a: Any, b: Any, out: Any, arguments: tuple, c: Any = None, ndim: int | None = None
+) -> Any:
     """Run a small call, or one like a call seen before; None if it must be planned.
 
     Shapes, strides, dtypes, alignment, arguments, settings, CPUs and `planning_state` are compared,
@@ -74,6 +76,7 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple, c: Any = None) -> Any:
     `a`, `b`, `out`: as the caller gave them; `out` None asks for a new array.
     `arguments`: the options of the call, by keyword.
     `c`: the matrix that is added, if beta is not 0.
+    `ndim`: axes of a and b; None: any (`matmul` leaves calls of vectors and batches).
     """
     if observe.observers:
         return None
@@ -84,7 +87,9 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple, c: Any = None) -> Any:
             return known
     key = key_of(a, b, c, out, arguments)
     if key is None:
-        return None if on_host or c is not None else _recall_views(a, b, out, arguments)
+        return None if on_host or c is not None else _recall_views(a, b, out, arguments, ndim)
+    if ndim is not None and not a.ndim == b.ndim == ndim:
+        return None
     call = look_up(_calls if type(b) is not PackedOperand else b.calls, key)
     if call is None or (on_host and not _is_apart(key[0], a, b, c, out)):
         return None
@@ -93,12 +98,12 @@ def recall(a: Any, b: Any, out: Any, arguments: tuple, c: Any = None) -> Any:
     return result if out is not None or result.ndim or not on_host else result[()]
 
 
-def _recall_views(a: Any, b: Any, out: Any, arguments: tuple) -> Any:
+def _recall_views(a: Any, b: Any, out: Any, arguments: tuple, ndim: int | None) -> Any:
     """Recall a call on arrays of other libraries in host memory, on NumPy's views of them."""
     adapter, x, y, target = viewed({"a": a, "b": b, "out": out})
     if adapter is NUMPY or not _ARRAY is type(x) is type(y):
         return None
-    result = recall(x, y, target, arguments)
+    result = recall(x, y, target, arguments, ndim=ndim)
     if result is None:
         return None
     return adapter.wrap(result) if out is None else out

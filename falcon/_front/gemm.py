@@ -118,11 +118,9 @@ def gemm(
     if packed is not None and not packed.is_packed:
         b, arguments = packed.source, (*arguments, ("packed", (packed.kept, packed.dtype)))
     plain_call = type(alpha) in _SCALARS and type(beta) in _SCALARS and (beta == 0) == (c is None)
-    # `matmul` leaves calls of vectors and batches.
-    plain_call = plain_call and getattr(a, "ndim", 0) == getattr(b, "ndim", 0) == 2
     if plain_call and (alpha != 1 or beta != 0):
         arguments = (*arguments, ("alpha", alpha), ("beta", beta))
-    if plain_call and (known := recall(a, b, out, arguments, c)) is not None:
+    if plain_call and (known := recall(a, b, out, arguments, c, ndim=2)) is not None:
         return known
     state = State.now()
     check_added(beta, c)
