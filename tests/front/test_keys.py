@@ -28,8 +28,10 @@ TWINS = {"view": turned, "buffer": lambda a: turned(np.asarray(memoryview(a))),
 MATRICES = ["20x33 33x20", "33x20 20x20", "20x20 20x20", "20x1 1x20", "1x20 20x3", "70x70 70x70"]
 BATCHES = ["20 20x3", "20x3 3", "20 20", "4x20x33 33x20", "4x1x20 20x20", "4x20x1 4x1x20",
            "1x20x33 4x33x20", "2x4x20x20 20x20", "4x20x20 4x20x20", "1x70x70 4x70x70"]  # fmt: skip
+# NumPy's loops run no scheme of float16.
+HALF = "f4" if host_engine().is_library else "f2"
 FIELDS = {
-    "shapes": MATRICES, "kind": ["f8", "f4", "l", "q", "i1", "f2", "c16"],
+    "shapes": MATRICES, "kind": ["f8", "f4", "l", "q", "i1", "c16", HALF],
     "b_kind": ["", "", "", "f8", "q"], "a": [*LAYS], "b": [*LAYS], "c": [*LAYS],
     "into": ["C", "F", "padded", "step", "reversed", "odd", "swapped"], "out_kind": ["", "c16"],
     "out": ["", "", "new", "c", "over"], "alpha": [1, 1, 2, 3], "beta": [0, 0, 1, 2],
