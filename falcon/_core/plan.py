@@ -298,19 +298,19 @@ class Plan:
         less = method.workspace < self.workspace
         return self.backend.runner(self.instead(method, self.backend)) if less else None
 
-    def fitted(self, problem: Problem) -> Plan:
-        """Return a plan that multiplies operands that lie otherwise, or a batch, in the same way.
+    def fitted(self, other: Problem) -> Plan:
+        """Return a plan that multiplies operands that lie as others, or a batch, in the same way.
 
-        `problem`: of the same sizes and types.
+        `other`: of the same sizes and types; that its b is its a's transpose does not count.
         """
+        problem = self.problem.lying_as(other)
         if problem == self.problem:
             return self
         if self.residues is not None:  # which their passes over the operands write
             return replace(self, problem=problem)
         if self.parts:
-            fit = [x.plan.fitted(x.plan.problem.lying_as(problem)) for x in self.parts]
-            parts = [replace(x, plan=plan) for x, plan in zip(self.parts, fit, strict=True)]
-            return replace(self, problem=problem, parts=tuple(parts))
+            parts = tuple(replace(x, plan=x.plan.fitted(other)) for x in self.parts)
+            return replace(self, problem=problem, parts=parts)
         limit, how = self.options.workspace_limit, (problem, (self.scheme,))
         within = self.backend.candidates(*how, limit, self.method.operand)
         found = within or self.backend.candidates(*how, None, self.method.operand)
@@ -352,9 +352,8 @@ class Plan:
             raise ValueError("out overlaps an operand; falcon.gemm handles that, a plan does not")
         types = p.operand, p.result
         about = left, right, None, target, types, self.options
-        problem = Problem.of(*about, device=p.device, symmetric=p.symmetric)
-        problem = replace(problem, threads=p.threads, room=p.room)
-        self.fitted(problem).runner(a, b, None, out)
+        lies = Problem.of(*about, device=p.device, symmetric=p.symmetric)
+        self.fitted(lies).runner(a, b, None, out)
         return out
 
     def __reduce__(self) -> tuple[Any, ...]:

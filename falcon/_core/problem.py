@@ -187,7 +187,7 @@ class Problem:
         return self if self.count == 1 else replace(self, count=1)
 
     def lying_as(self, other: Problem) -> Problem:
-        """The same for operands that lie as those of another problem, as many, on its threads."""
+        """The same for operands that lie as those of another problem, and as many."""
         return replace(self, **{name: getattr(other, name) for name in _LIES})
 
     @property
@@ -223,9 +223,9 @@ class Problem:
         return text
 
 
-# Fields that a part of a product shares with the whole.
+# Fields that say where and how operands lie.
 _LIES = ("buffered", "a_direct", "b_direct", "a_strided", "b_strided", "layout", "out_direct",
-         "out_overlaps_c", "packed", "threads", "device", "reproducible", "count")  # fmt: skip
+         "out_overlaps_c", "packed", "count")  # fmt: skip
 
 
 def _part_of(a: Matrix, b: Matrix, operand: DType, options: Options, symmetric: str) -> str:

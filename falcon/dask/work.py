@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from math import isnan, prod
 from typing import Any
@@ -113,14 +113,10 @@ class Step:
             return
         plan = work.plan(out.shape[-2], out.shape[-1], a.shape[-1], c is not None)
         if plan is not None:
-            a, b = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
             p, added = plan.problem, None if c is None else of_array(c)
             types = p.operand, p.result
-            problem = Problem.of(
-                of_array(a), of_array(b), added, of_array(out), types, plan.options
-            )
-            fit = plan.fitted(replace(problem, threads=p.threads))
-            fit.runner(a, b, c, out, work.alpha, beta)
+            lies = Problem.of(of_array(a), of_array(b), added, of_array(out), types, plan.options)
+            plan.fitted(lies).runner(a, b, c, out, work.alpha, beta)
             return
         for at in np.ndindex(*batch):
             added = None if c is None else c[at]

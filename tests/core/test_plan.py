@@ -187,6 +187,18 @@ def test_a_plan_has_the_options_that_it_was_made_with():
     assert not np.isfinite(falcon.gemm(a, packed, check="none")[1:, 1:]).all()
 
 
+def test_a_plan_is_fitted_to_where_operands_lie_and_stays_what_it_is():
+    x = np.random.default_rng(3).integers(-4, 5, (120, 120)).astype("f4")
+    plan = falcon.plan((120, 120), (120, 120), "float32", threads=1)
+    twins = falcon.plan(x.T, x, threads=2)
+    assert twins.problem.symmetric == "full"
+    fit = plan.fitted(twins.problem)
+    assert (fit.problem.symmetric, fit.threads) == ("", 1)
+    assert fit.problem.layout == twins.problem.layout != plan.problem.layout
+    np.testing.assert_array_equal(plan(x.T, x), x.T @ x)
+    assert plan.fitted(plan.problem) is plan
+
+
 def test_format_table():
     rows = [("name", "value", "note"), ("a", "10", "x"), ("long", "9", "")]
     assert format_table(rows) == "name  value  note\na        10  x\nlong      9"
