@@ -21,13 +21,12 @@ from ._front.contract import dot, einsum, multi_dot, tensordot
 from ._front.freivalds import Verification, VerificationError
 from ._front.gemm import gemm
 from ._front.gram import gram
-from ._front.info import show_config, warn_of_web_framework
+from ._front.info import release_workspace, show_config, warn_of_web_framework
 from ._front.matmul import matmul
 from ._front.pack import pack
 from ._front.plan import plan
 from ._front.tune import machine, tune
 from ._front.verify import verify
-from ._front.workspace import release_workspace
 from ._version import __version__
 from .decision import MachineProfile
 from .schemes import Scheme, SchemeError

@@ -129,7 +129,7 @@ def lower(way):
         (switch, {"THINNEST_OWN": 1, "SMALLEST_OWN": 0.0, "_LEAST_OF_LOOPS": 0.0,
                   "LEAST_BATCH": 0.0}),
         (library, {"is_long_batch": lambda *_: True}),
-        (calls, {"_small_product": lambda a, b, out: None}),
+        (calls, {"_small": lambda a, b, out: None}),
     ):  # fmt: skip
         patch.multiple(module, **values).start()
     cpu, decide = get_backend("cpu"), planner.decide

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from falcon._backends import LIBRARY
 from falcon._core import observe
 from falcon._core.locks import ForkLock
 from falcon._core.plan import Plan
@@ -215,7 +214,8 @@ def _is_numpy(plan: Plan) -> bool:
     """Whether falcon leaves a product to NumPy's BLAS, and so gains nothing by definition."""
     method = plan.method
     plain = method.is_classical and method.arithmetic is None
-    return plan.backend.name == LIBRARY.name and plain and not plan.parts
+    on_host = plan.problem.device is None
+    return on_host and plan.backend.is_library and plain and not plan.parts
 
 
 def _place(line: _Line) -> str:

@@ -15,7 +15,6 @@
     plan.py      Plan: how one problem will be multiplied, and why; Backend, the interface
     plan_text.py a plan in words
     runner.py    Runner: what runs a plan; batches, cuts and residues by other runners
-    host.py      what backends for host memory have in common
     pool.py      memory that is kept between calls
     bound.py     error bounds of a plan's products, growth of 16-bit schemes
     policy.py    Policy: when a backend's LCMAs are worth comparing, and what they must gain

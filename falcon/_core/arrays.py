@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from .dtypes import DType
+from .matrix import Matrix, of_array
+
 
 def has_own_rules(value: Any) -> bool:
     """Whether its class calculates by rules of its own (units, masks, labels).
@@ -88,3 +91,20 @@ def to_target(out: Any) -> np.ndarray:
     if not isinstance(out, np.ndarray) or has_own_rules(out):
         raise TypeError(f"out is a {type(out).__name__}; expected a NumPy array")
     return np.asarray(out)
+
+
+class Host:
+    """What backends for host memory share; `falcon._core.plan.Backend` is the interface."""
+
+    def matrix(self, name: str, x: Any, device: int | None) -> Matrix:
+        """Describe an array; raise ValueError for an `out` that is read-only."""
+        if name != "out":
+            return of_array(to_array(name, x))
+        x = to_target(x)
+        if not x.flags.writeable:
+            raise ValueError("out is read-only")
+        return of_array(x)
+
+    def empty(self, shape: tuple[int, int], dtype: DType, like: Any) -> np.ndarray:
+        """Make an array by rows."""
+        return np.empty(shape, dtype.numpy)

@@ -85,12 +85,6 @@ class Backend(Protocol):
     def runner(self, plan: Plan) -> Runner:
         """Return what runs a plan of this backend."""
 
-    def small_product(self, library: Callable[..., Any]) -> Callable[..., Any] | None:
-        """Return a function of a, b and out that multiplies small arrays; of others None.
-
-        `library`: one for what it multiplies faster. None: there is no such function.
-        """
-
     def reduce(
         self, terms: Any, weights: Any, parts: Any, modulus: int, base: int, threads: int
     ) -> None:

@@ -118,17 +118,15 @@ class Problem:
         (*_, M, K), N = a.shape, b.shape[-1]
         if out is None:
             batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-            out = dense(0, (M, N), result)
-        else:
-            batch = out.shape[:-2]
+            out = dense(0, (*batch, M, N), result)
         if device is not None:
             symmetric = ""  # all of C is computed there
         elif symmetric or not (packed or c is not None):
             symmetric = _part_of(a, b, operand, options, symmetric)
         layout = _layout(a, b, c, out, types, device, packed, symmetric)
-        count = prod(batch)
-        return cls._with((M, N, K), operand, options, device, result=result, count=count,
-                         packed=packed, symmetric=symmetric, **layout)  # fmt: skip
+        layout |= {"packed": packed, "symmetric": symmetric, "count": prod(out.shape[:-2])}
+        sizes = M, N, K
+        return cls.of_sizes(sizes, operand, options, device=device, result=result, **layout)
 
     @classmethod
     def of_sizes(
@@ -145,22 +143,11 @@ class Problem:
         `sizes`: M, N, K.
         `stated`: fields that differ from that.
         """
-        by_rows: dict[str, Any] = {"layout": (sizes[2] == 1, True, False)}
-        by_rows |= {"a_strided": True, "b_strided": True}
-        return cls._with(sizes, operand, options, device, **by_rows | stated)
-
-    @classmethod
-    def _with(
-        cls,
-        sizes: tuple[int, int, int],
-        operand: DType,
-        options: Options,
-        device: int | None,
-        **fields: Any,
-    ) -> Problem:
+        fields: dict[str, Any] = {"layout": (sizes[2] == 1, True, False)}
+        fields |= {"a_strided": True, "b_strided": True}
+        fields |= {"reproducible": options.reproducible, "device": device, **stated}
         fields.setdefault("threads", 1 if device is not None else threads_of(options))
-        fields["reproducible"] = options.reproducible
-        return cls(*sizes, operand, device=device, **fields)
+        return cls(*sizes, operand, **fields)
 
     @property
     def dtype(self) -> np.dtype:

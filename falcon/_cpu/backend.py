@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from falcon._core.arrays import Host
 from falcon._core.dtypes import BY_ARITHMETIC, ENGINE, DType
-from falcon._core.host import Host
 from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Method, Plan
@@ -103,12 +103,12 @@ class CpuBackend(Host):
         """Reduce sums modulo p by the engine."""
         modulo(terms, weights, parts, modulus, base, threads)
 
-    def small_product(self, library: Callable[..., Any]) -> Callable[..., Any] | None:
-        """Return a function that multiplies small float arrays, and returns None for others.
+    def without_plans(self, library: Callable[..., Any]) -> Callable[..., Any] | None:
+        """Return a function of a, b and out that multiplies small float arrays; of others None.
 
-        `library`: a function of a, b and out, for what it multiplies faster. None: for all.
+        `library`: one for those that it multiplies faster. None: no kernels are fast enough.
         """
-        if isa() == "generic":
+        if why_unavailable() is not None or isa() == "generic":
             return None
         return _core.SmallProducts(isa(), SMALLEST_PLANNED / 2, library).multiply
 

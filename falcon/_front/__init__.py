@@ -5,8 +5,8 @@
     gemm.py      gemm                           matmul.py    matmul
     gram.py      gram                           pack.py      pack
     plan.py      plan                           contract.py  dot, tensordot, einsum, multi_dot
-    verify.py    verify                         info.py      show_config
-    tune.py      machine, tune, compare         workspace.py release_workspace
+    verify.py    verify                         info.py      show_config, release_workspace
+    tune.py      machine, tune, compare
     adapters/    array libraries: the one door for arrays of a call
     subscripts.py  labels of axes of einsum, the order of its pairs, axes of tensordot
     pairs.py     a pair of arrays with labelled axes, as one product

@@ -2,7 +2,7 @@
 
 ::
 
-    gemm, matmul --> recall --> small ones: by the engine's `small_product`
+    gemm, matmul --> recall --> small ones: by the engine, without plans
                             --> the `Call` that `remember` kept: what the first one ran
 """
 
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from falcon._backends import host_engine
+from falcon._backends import ENGINE
 from falcon._core import observe
 from falcon._core.dtypes import DType
 from falcon._core.options import Options, are_default, settings
@@ -82,7 +82,7 @@ def recall(
         return None
     on_host = type(a) is _ARRAY and (out is None or type(out) is _ARRAY)
     if on_host and type(b) is _ARRAY and not arguments and are_default():
-        known = _small_product(a, b, out)
+        known = _small(a, b, out)
         if known is not None or not a.dtype.num:  # booleans: their values matter
             return known
     key = key_of(a, b, c, out, arguments)
@@ -109,15 +109,15 @@ def _recall_views(a: Any, b: Any, out: Any, arguments: tuple, ndim: int | None) 
     return adapter.wrap(result) if out is None else out
 
 
-def _find_small_product(a: np.ndarray, b: np.ndarray, out: np.ndarray | None) -> Any:
+def _find_small(a: np.ndarray, b: np.ndarray, out: np.ndarray | None) -> Any:
     """Multiply by the function that takes the place of this one."""
-    global _small_product
-    _small_product = host_engine().small_product(quiet_matmul) or (lambda *_: None)
-    return _small_product(a, b, out)
+    global _small
+    _small = ENGINE.without_plans(quiet_matmul) or (lambda *_: None)
+    return _small(a, b, out)
 
 
 # Multiplies small arrays; returns None for others, and without falcon's kernels.
-_small_product: Callable[..., Any] = _find_small_product
+_small: Callable[..., Any] = _find_small
 
 
 def look_up(calls: Calls, key: Any) -> Any:

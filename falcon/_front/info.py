@@ -12,12 +12,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from falcon._backends import BACKENDS, DEVICE, available_backends, device_backend
+from falcon._backends import BACKENDS, DEVICE, ENGINE, available_backends, device_backend
+from falcon._core import runner
 from falcon._core.cpus import cpu_model
 from falcon._core.dtypes import FLOAT32, FLOAT64
 from falcon._core.options import settings, thread_count
 from falcon._core.problem import Problem
-from falcon._cpu.extension import why_missing
 from falcon._version import __version__
 from falcon.decision import profile
 from falcon.decision.rates import rates, source
@@ -76,7 +76,7 @@ def _gather() -> dict[str, Any]:
         "Python": f"{sys.version.split()[0]} ({platform.system()} {platform.machine()})",
         "CPU": cpu_model(),
         "CPUs usable": thread_count(),
-        "compiled parts": "built" if find_spec("falcon._cpu._core") else why_missing(),
+        "compiled parts": "built" if find_spec("falcon._cpu._core") else ENGINE.why_unavailable(),
         "backends": backends(),
         **{f"{name} kernels": backend.describe() for name, backend in BACKENDS.items()},
         "GPU": device_backend().describe(),
@@ -128,3 +128,27 @@ def libraries() -> dict[str, str]:
             with suppress(PackageNotFoundError):
                 versions[name] = version(distributed)
     return versions
+
+
+def release_workspace() -> None:
+    """Free the workspaces that are kept between calls.
+
+    Notes
+    -----
+    On the CPU falcon keeps one workspace, because the first use of new memory is slow. It is at
+    most 512 MiB (1/32 of the memory if that is less; up to 1/16 where that saves passes; more after
+    a call whose ``workspace_limit`` allowed it), and another for products modulo p;
+    `falcon.show_config` prints their sizes. On a GPU it keeps the workspaces of calls that were
+    captured into a graph: release them when the graphs are no longer used. Other GPU workspaces
+    return to CuPy's pool after every call (``cupy.get_default_memory_pool().free_all_blocks()``
+    frees them).
+
+    Examples
+    --------
+    >>> import falcon
+    >>> falcon.release_workspace()
+    """
+    is_loaded = device_backend.cache_info().currsize > 0  # else it keeps nothing
+    for backend in (*BACKENDS.values(), *([device_backend()] if is_loaded else [])):
+        backend.release_workspace()
+    runner.release()

@@ -183,7 +183,7 @@ def _multiplied(
         missing = len(shape) - len(out.shape)
         if missing > 0 and len(out.shape) >= min(len(kept), 1):
             # As in NumPy, leading axes of size 1 may be missing in out.
-            result = _expanded(out, tuple(range(-len(shape), -len(out.shape))))
+            result = out[(None,) * missing]
         check_out(adapter, result, shape, dtype)
     viewed = _views(a, b, result, batch)
     left, right, target = (a, b, result) if viewed is None else viewed(a, b, result)
@@ -226,13 +226,6 @@ def _views(a: Any, b: Any, out: Any, batch: tuple[int, ...]) -> Callable[..., An
         return a[None] if row else a, b[:, None] if column else b, out[at]
 
     return viewed
-
-
-def _expanded(x: Any, axes: tuple[int, ...]) -> Any:
-    """Return a view with axes of size 1 at these places (negative numbers)."""
-    ndim = len(x.shape) + len(axes)
-    added = {axis % ndim for axis in axes}
-    return x[tuple(None if axis in added else slice(None) for axis in range(ndim))]
 
 
 def _by_packed(

@@ -6,7 +6,7 @@ torch tensors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from math import hypot
@@ -111,9 +111,6 @@ class GpuBackend:
     def runner(self, plan: Plan) -> GpuRunner:
         """Return what runs a plan in the current stream."""
         return GpuRunner(plan)
-
-    def small_product(self, library: Callable[..., Any]) -> None:
-        """Launches take all products as long."""
 
     def reduce(self, *_: Any) -> None:
         """Products modulo p are of host memory; `plan_for` has refused them."""

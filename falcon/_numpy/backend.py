@@ -6,15 +6,15 @@ in turn.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from falcon._core import threads
+from falcon._core.arrays import Host
 from falcon._core.cpus import kept_bytes
 from falcon._core.dtypes import DType
-from falcon._core.host import Host
 from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Method, Plan
@@ -97,9 +97,6 @@ class NumpyBackend(Host):
     def runner(self, plan: Plan) -> NumpyRunner:
         """Return what runs a plan by np.matmul."""
         return NumpyRunner(plan)
-
-    def small_product(self, library: Callable[..., Any]) -> None:
-        """NumPy's own products have no shorter way."""
 
     def reduce(
         self, terms: Any, weights: Any, parts: Any, modulus: int, base: int, threads: int

@@ -28,17 +28,17 @@ if np.lib.NumpyVersion(np.__version__) >= "2.0.0":
     _quiet = Context()
     _quiet.run(np.seterr, all="ignore")
 
-    def quiet_matmul(a: Any, b: Any, out: np.ndarray | None) -> np.ndarray:
+    def quiet_matmul(a: Any, b: Any, out: np.ndarray | None, dtype: Any = None) -> np.ndarray:
         """Call np.matmul; overflow and invalid operations show in the result alone, as in BLAS."""
         if out is None:  # allocate in the caller's context
             out = np.empty((a.shape[0], b.shape[1]), a.dtype)
-        product: np.ndarray = _quiet.copy().run(matmul, a, b, out)
+        product: np.ndarray = _quiet.copy().run(matmul, a, b, out, dtype=dtype)
         return product
 
 else:  # NumPy 1 stores the state per thread: `seterr` would silence the caller's thread
 
-    def quiet_matmul(a: Any, b: Any, out: np.ndarray | None) -> np.ndarray:
+    def quiet_matmul(a: Any, b: Any, out: np.ndarray | None, dtype: Any = None) -> np.ndarray:
         """Call np.matmul; overflow and invalid operations show in the result alone, as in BLAS."""
         with np.errstate(all="ignore"):
-            product: np.ndarray = matmul(a, b, out)
+            product: np.ndarray = matmul(a, b, out, dtype=dtype)
             return product

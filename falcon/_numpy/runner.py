@@ -53,22 +53,16 @@ class NumpyRunner(PlanRunner):
     def _call(self, a: Any, b: Any) -> Bound:
         """Return np.matmul, in the plan's type."""
         threads, kind = self._plan.threads, self._plan.problem.result.numpy
-        if a.dtype == b.dtype == kind:
+        multiply, cast = original.quiet_matmul, None if a.dtype == b.dtype == kind else kind
 
-            def run(a: Any, b: Any, c: Any, out: Any, mirror: Any = None) -> None:
-                if exceeds(threads):
-                    with limited(threads):
-                        original.quiet_matmul(a, b, out)
-                else:  # a microsecond less
-                    original.quiet_matmul(a, b, out)
+        def run(a: Any, b: Any, c: Any, out: Any, mirror: Any = None) -> None:
+            if exceeds(threads):
+                with limited(threads):
+                    multiply(a, b, out, cast)
+            else:  # a microsecond less
+                multiply(a, b, out, cast)
 
-            return run
-
-        def converted(a: Any, b: Any, c: Any, out: Any, mirror: Any = None) -> None:
-            with limited(threads), np.errstate(all="ignore"):
-                original.matmul(a, b, out=out, dtype=kind)
-
-        return converted
+        return run
 
     def _product(self, alpha: Any, beta: Any, fits: bool) -> Bound:
         plan, problem = self._plan, self._plan.problem

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import ceil, inf, log2
 from typing import Any
 
@@ -61,10 +62,7 @@ def choose(
     `plan_for` plans the products of the parts.
     Raises ValueError: every way to multiply exceeds the workspace limit.
     """
-
-    def planned(way: Residues, count: int, options: Options) -> Plan:
-        return _planned(problem, way, count, options, backends, plan_for)
-
+    planned = partial(_planned, problem, backends, plan_for)
     if problem.symmetric:
         raise TypeError("gram takes no modulus; multiply by falcon.matmul(x.T, x, modulus=...)")
     limit, K, ways = options.workspace_limit, max(problem.K, 1), []
@@ -147,11 +145,11 @@ def _ways(
 
 def _planned(
     problem: Problem,
+    backends: Sequence[Backend],
+    plan_for: Planner,
     way: Residues,
     count: int,
     options: Options,
-    backends: Sequence[Backend],
-    plan_for: Planner,
 ) -> Plan:
     """Plan a product in about so many slices of K."""
     K = max(problem.K, 1)

@@ -11,8 +11,8 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from falcon._backends import LIBRARY
+from falcon._core.arrays import Host
 from falcon._core.fit import fastest
-from falcon._core.host import Host
 from falcon._core.model import seconds
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Method
@@ -62,7 +62,7 @@ class ThirdBackend(Host):
     """See the module's docstring; what has nothing to do with a product is NumPy's."""
 
     name, is_library, rest, rates_type = "scipy", True, 0.0, Rates
-    small_product, reduce, pack = LIBRARY.small_product, LIBRARY.reduce, LIBRARY.pack
+    reduce, pack = LIBRARY.reduce, LIBRARY.pack
     column_norms, release_workspace = LIBRARY.column_norms, LIBRARY.release_workspace
 
     def why_unavailable(self):
