@@ -84,7 +84,7 @@ def matmul_shape(
             "differ"
         )
     try:
-        batch = np.broadcast_shapes(a[:-2], b[:-2])
+        batch = np.broadcast_shapes(a[:-2], b[:-2]) if max(len(a), len(b)) > 2 else ()
     except ValueError:
         raise ValueError(
             f"matmul: the batch axes of a {a} and b {b} cannot be broadcast together"
