@@ -15,7 +15,8 @@ from falcon._core.problem import Problem, has_few_rows
 # Where falcon's classical kernels run, and NumPy's BLAS does not (72 small products, Zen 4; NumPy's
 # time over falcon's): up to 64 rows, from 5 Mflop on, 0.90 to 1.8; with more rows, from 250 Mflop
 # on, 0.95 to 1.13, below 0.87 to 0.97 (384^3, 448^3). Short K costs a kernel that packs 0.4 to
-# 0.95, few columns of many rows 0.6 to 1.3.
+# 0.95, few columns of many rows 0.6 to 1.3. Complex products of few rows 0.48 to 0.89 (Zen 3, 16 to
+# 64 rows, K and N 2048): four real ones.
 SMALLEST_OWN, THINNEST_OWN, _SHORTEST_OWN, _FEW_ROWS = 5.0e6, 8, 64, 64
 _SMALLEST_OWN_OF_ROWS, _FEWEST_COLUMNS = 2.5e8, 64
 
@@ -86,7 +87,9 @@ def has_own_kernels(problem: Problem) -> bool:
         return False
     if min(M, N) < THINNEST_OWN or problem.K < _SHORTEST_OWN:
         return False
-    return M <= _FEW_ROWS or (N >= _FEWEST_COLUMNS and flops >= _SMALLEST_OWN_OF_ROWS)
+    if M <= _FEW_ROWS:
+        return not problem.operand.is_complex
+    return N >= _FEWEST_COLUMNS and flops >= _SMALLEST_OWN_OF_ROWS
 
 
 def _classical(problem: Problem, engine: Backend) -> Method:

@@ -321,6 +321,12 @@ def test_few_rows_read_b_in_place(cpu, monkeypatch, problem, in_place, chosen):
     assert ("copy of B" in plan.why) == (chosen == "cpu")
 
 
+@pytest.mark.parametrize(("rows", "own"), [(8, False), (64, False), (65, True), (4096, True)])
+def test_complex_products_of_few_rows_are_a_librarys(cpu, rows, own):
+    problem = Problem(rows, 4096, 4096, of("complex64"))
+    assert is_faster(problem, cpu) == (own and cpu.kernels() != "generic")
+
+
 @pytest.mark.parametrize(
     ("sizes", "own"),
     [
