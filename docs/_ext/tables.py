@@ -8,7 +8,8 @@ import re
 from functools import partial
 from pathlib import Path
 
-from falcon._core.options import FIELDS, KEYWORDS, OTHER_VARIABLES, SETTINGS
+from falcon._core.environment import OTHER_VARIABLES
+from falcon._core.options import FIELDS, KEYWORDS, SETTINGS
 from falcon.bench import records, tables
 
 REFERENCE = Path(__file__).parents[1] / "reference"

@@ -12,6 +12,7 @@ from falcon.schemes import Scheme
 from falcon.schemes.metrics import sum_growth
 
 from .arrays import to_array
+from .centring import may_centre
 
 # Errors of plans that "auto" chooses stay below this times growth u sqrt(K) norm(a_i) norm(b_j).
 PROMISED = 1.5
@@ -55,6 +56,8 @@ def error_bound(plan: Any, a: Any, b: Any, proved: bool) -> np.ndarray:
         factor += -(-p.K // chunk) * unit
         if plan.guarded:
             factor *= MOST_UNEVEN * sqrt(scheme.m * scheme.n)
+        if may_centre(plan):
+            factor = 1.01 * factor + _centring_roundings(plan, -(-p.K // chunk)) * unit
     is_short = scheme is not None and p.K / scheme.k < SHORTEST
     if not (proved or is_short):
         factor = min(factor, PROMISED * plan.growth * sqrt(max(p.K, SHORTEST)) * unit)
@@ -68,6 +71,12 @@ def _roundings(plan: Any, K: int) -> int:
         return K
     # Tensor cores add up 8 or 16 products and the sum so far, and cut all off at the largest.
     return how.roundings(K if plan.problem.device is None or how.parts == 1 else 3 * K)
+
+
+def _centring_roundings(plan: Any, passes: int) -> float:
+    """Return how many unit roundoffs of the norms' product means may add (docs/accuracy.md)."""
+    segments = plan.problem.K / 256 + plan.scheme.k * passes
+    return 37.0 + 6.5 * (2 * segments + 3)
 
 
 def _norms(name: str, x: Any, axis: int) -> np.ndarray:

@@ -93,6 +93,11 @@ def check_switch(name: str, value: Any) -> bool:
     return bool(value)
 
 
+def check_choice_of_switch(name: str, value: Any) -> bool | None:
+    """True, False, or None, which leaves the choice to falcon."""
+    return None if value is None else check_switch(name, value)
+
+
 def check_count(name: str, value: Any, least: int = 1, expected: str = "an integer") -> int | None:
     """None, or an integer of at least `least`; `expected` says what else is allowed."""
     return None if value is None else check_integer(name, value, least, f"{expected} or None")

@@ -37,6 +37,7 @@ class PlanningOptions(_Common, total=False):
 
     max_growth: float | None
     reproducible: bool | None
+    centre: bool | None
     modulus: int | None
 
 
@@ -57,6 +58,7 @@ class Settings(_Common, total=False):
 
     max_growth: float
     reproducible: bool
+    centre: bool | None
     check: Check
     verbose: bool
     tuned: bool

@@ -1,9 +1,9 @@
 """`Options`: keywords, settings and environment variables of a call, as one frozen value.
 
-Environment variables are read here only. To add an option: a field of `Options`, its type in
-`keywords.py`, and the code that uses it. `falcon.config` and the environment then set it; the
-functions that `taken_by` names take it as a keyword, and what plans also as a flag of the command
-line, all with the documentation and the check of the field.
+Environment variables are read here and in `environment.py` only. To add an option: a field of
+`Options`, its type in `keywords.py`, and the code that uses it. `falcon.config` and the environment
+then set it; the functions that `taken_by` names take it as a keyword, and what plans also as a flag
+of the command line, all with the documentation and the check of the field.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from contextlib import nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, partial
-from pathlib import Path
 from typing import Any, get_args
 
 from falcon.schemes import Scheme
@@ -24,22 +23,11 @@ from falcon.schemes import Scheme
 from . import checks
 from .arithmetic import NAMES
 from .checks import parse_bool
+from .environment import OTHER_VARIABLES
 from .text import did_you_mean
 from .threads import within_limits
 
 _log = logging.getLogger("falcon")
-
-# Environment variables that set no option, and what they do: a table of the documentation.
-OTHER_VARIABLES = {
-    "FALCON_ACCELERATE": "Set by `python -m falcon run` for the processes that the program starts.",
-    "FALCON_BUILD": "When falcon is built: require or skip the compiled kernels.",
-    "FALCON_CACHE_DIR": "The folder of cached files; else falcon-gemm in the user's cache folder.",
-    "FALCON_ISA": "The instruction set of falcon's own kernels, such as avx2; read once.",
-    "FALCON_OVERSUBSCRIBE": "Set to 1, allows more threads than CPUs, for tests; read once.",
-    "FALCON_PROFILE": "The file of the machine profile, used whatever machine it was made on.",
-    "FALCON_SETTINGS": "Set beside FALCON_ACCELERATE: what `falcon.set_config` has changed.",
-    "FALCON_THREADING": "Set to openmp: OpenMP's threads instead of falcon's own; read once.",
-}
 
 DEFAULT_MAX_GROWTH = 8.0  # RMS growth of the error that "auto" allows: three bits
 
@@ -192,6 +180,18 @@ class Options:
         "64MiB". None: 2.5 times those of `b`, and for a scheme by name what it takes.""",
         checks.check_size,
         taken_by=(PACKS, LAYERS),
+    )
+    centre: bool | None = _option(
+        None,
+        "FALCON_CENTRE",
+        """bool
+        Subtract means from rows of `a`, or columns of `b`, and add their product exactly: errors
+        of data with a mean, such as counts or pixels, fall by half and more. None: where "auto"
+        chose a scheme; True: always, with the classical algorithm too; False: never. In host
+        memory, of real floats.""",
+        checks.check_choice_of_switch,
+        parse_bool,
+        taken_by=_ALL,
     )
     modulus: int | None = _option(
         None,
@@ -367,34 +367,3 @@ def _openmp_threads() -> int:
 def _oversubscribes() -> bool:
     """Whether FALCON_OVERSUBSCRIBE allows more threads than CPUs, for tests; read once."""
     return bool(_read("FALCON_OVERSUBSCRIBE", parse_bool))
-
-
-@cache
-def forced_isa() -> str | None:
-    """Return the instruction set that FALCON_ISA forces on falcon's own kernels; read once."""
-    return os.environ.get("FALCON_ISA") or None
-
-
-def forced_threading() -> str | None:
-    """Return the threads that FALCON_THREADING selects, "own" or "openmp"; read once."""
-    return os.environ.get("FALCON_THREADING") or None
-
-
-def cache_folder() -> Path | None:
-    """Folder for compiled programs and profiles: FALCON_CACHE_DIR, else the user's cache folder.
-
-    Returns None if there is no home folder. The folder may not exist yet, or not be writable.
-    """
-    if path := os.environ.get("FALCON_CACHE_DIR"):
-        return Path(path)
-    base = os.environ.get("XDG_CACHE_HOME")
-    try:
-        return (Path(base) if base else Path.home() / ".cache") / "falcon-gemm"
-    except RuntimeError:  # no home
-        return None
-
-
-def profile_file() -> Path | None:
-    """Return the file of FALCON_PROFILE: a machine profile that is used whatever its key."""
-    path = os.environ.get("FALCON_PROFILE")
-    return Path(path) if path else None

@@ -46,6 +46,8 @@ class PackedOperand:
     column_norms : object, optional
         Squared norms of B's columns, as the backend keeps them, to detect badly scaled operands
         (`falcon._core.scaling`); None if the scheme was chosen by name.
+    column_totals : Totals, optional
+        Sums of B's columns, by which rows of A are centred (`falcon._core.centring`).
     column_powers : ndarray of float64, optional
         Powers of two by which columns of different norms were multiplied when they were packed;
         `column_norms` are those of the multiplied columns. Products are divided by these powers.
@@ -75,6 +77,7 @@ class PackedOperand:
     pack_again: Callable[[Any], PackedOperand]
     matmul: Callable[[Any, Any], Any]
     column_norms: Any = None
+    column_totals: Any = None
     column_powers: np.ndarray | None = None
     panels: np.dtype | None = None
     arithmetic: str = "native"

@@ -93,8 +93,8 @@ class Backend(Protocol):
     def pack(self, b: Any, plan: Plan) -> Any:
         """Combine and pack `b` for the scheme of `plan`; the result has `nbytes`."""
 
-    def column_norms(self, b: Any, plan: Plan) -> Any:
-        """Return what products by a packed `b` need to know about the norms of its columns."""
+    def column_norms(self, b: Any, plan: Plan) -> tuple[Any, Any]:
+        """Return what products by a packed `b` need to know about its columns' norms and sums."""
 
     def packed_method(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Method:
         """Return how to multiply by a packed operand; the workspace may exceed `limit`."""

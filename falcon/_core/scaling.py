@@ -14,7 +14,9 @@ of K. docs/accuracy.md has the proofs. ::
               | `measure`
     pack:    scale_packed
 
-A GPU scales on the device, each group by itself: `falcon/_gpu/kernels/powers.cu`.
+The same pass over the operands forms the sums by which they are centred (`centring.py`): what is
+scaled then are the norms of what is left. A GPU scales on the device, each group by itself:
+`falcon/_gpu/kernels/powers.cu`.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from .bound import MOST_UNEVEN
+from .centring import Centring, Passes, Totals, all_ends, choose_centring, sample
 from .dtypes import DType
 from .lazy import lazy
 from .packed import PackedOperand
@@ -56,9 +59,11 @@ LEAST_COMPONENT = 0.125
 _LINES, _STEPS = 96, 512
 
 # Writes the squared 2-norms of rows (axis 0) or columns (axis 1) of a matrix to a float64 array; 0
-# is a line of zeros, Inf or NaN a norm that cannot be measured. Returns how large the smaller
-# component of complex numbers is, relative to the larger one; 1 where that makes no difference.
-Measure = Callable[[Any, int, np.ndarray], float]
+# is a line of zeros, Inf or NaN a norm that cannot be measured; and the sums of segments of lines,
+# which end at steps that ascend, to another, segments x lines, if that is not None. Returns how
+# large the smaller component of complex numbers is, relative to the larger one; 1 where that makes
+# no difference.
+Measure = Callable[[Any, int, np.ndarray, np.ndarray, np.ndarray | None], float]
 
 
 def choose_scaling(
@@ -68,40 +73,70 @@ def choose_scaling(
     measure: Measure,
     workspace: Any,
     nbytes: int,
+    passes: Passes,
     blocks: tuple[int | None, int | None] = (None, None),
 ) -> Scaling | None:
-    """Return how the operands of a plan are scaled; None: the product must be classical.
+    """Return how operands of a plan are centred and scaled; None: the product must be classical.
 
     `a`, `b`: what `measure` takes, or a `PackedOperand` whose columns are scaled already.
     `workspace`: memory that nothing else needs yet. Only `nbytes` of it are used, even if it is
     larger, so that results do not depend on earlier calls.
+    `passes`: the segments of K whose lines may have a mean each, as in `Centring`; empty: none.
     `blocks`: rows and columns of a block, as in `Lines`.
     """
     packed, p = b if isinstance(b, PackedOperand) else None, plan.problem
     is_guarded = plan.guarded and plan.scheme is not None
     is_split = plan.method.arithmetic is not None
     unscaled = _UNSCALED if packed is None else Scaling(columns=packed.column_powers)
-    if not (is_guarded or is_split):
+    centres = bool(passes) and (packed is None or packed.column_totals is not None)
+    if not (is_guarded or is_split or centres):
         return unscaled
-    needed = p.M if packed is not None else p.M + p.N
-    if 8 * needed <= nbytes:
-        squares = np.frombuffer(workspace, np.float64, needed)
+    lines = p.M if packed is not None else p.M + p.N
+    if centres and 8 * lines * (1 + sum(map(len, passes))) > nbytes:
+        passes = [x[-1:] for x in passes]  # of a packed operand's segments, the sums are known
+        centres = packed is None and 8 * lines * (1 + len(passes)) <= nbytes
+    ends = all_ends(passes if centres else ())
+    if 8 * lines <= nbytes:
+        memory = np.frombuffer(workspace, np.float64, lines * (1 + len(ends)))
     elif is_guarded:
         return None
     else:  # a small product's
-        squares = np.empty(needed)
+        memory = np.empty(lines)
+    squares, sums = memory[:lines], memory[lines:]
     rows, columns = squares[: p.M], squares[p.M :]
-    component = measure(a, 0, rows)
+    of_a, of_b = sums[: len(ends) * p.M], sums[len(ends) * p.M :]
+    sums_of = [x.reshape(len(ends), -1) if centres else None for x in (of_a, of_b)]
+    component = measure(a, 0, rows, ends, sums_of[0])
     if packed is not None:
         columns = np.ones(1) if packed.column_norms is None else packed.column_norms
-    elif component + measure(b, 1, columns) < LEAST_COMPONENT:
+    elif component + measure(b, 1, columns, ends, sums_of[1]) < LEAST_COMPONENT:
         _log.debug("falcon: %s takes four real products: components differ by too much", p)
         return None
     if is_split:
         least = [x[x > 0].min(initial=1.0) for x in (rows, columns)]
         if min(least) < _LEAST_LINE or least[0] * least[1] < _LEAST_PRODUCT:
             return None
-    return _by_norms(plan, rows, columns, packed, blocks) if is_guarded else unscaled
+    centring = None
+    if centres and np.isfinite(squares).all():
+        known = Totals(sums_of[1], sample(b)) if packed is None else packed.column_totals
+        totals = Totals(sums_of[0], sample(a)), known
+        centring = _centring(plan, passes, (rows, columns), totals, packed is not None)
+    if centring is not None:
+        rows *= centring.residues[0]
+        columns = columns * centring.residues[1]
+    scaling = _by_norms(plan, rows, columns, packed, blocks) if is_guarded else unscaled
+    return scaling if centring is None or scaling is None else replace(scaling, centring=centring)
+
+
+def _centring(
+    plan: Plan, passes: Passes, squares: Any, totals: tuple[Totals, Totals], only_a: bool
+) -> Centring | None:
+    """Return what is subtracted, if that keeps the limit."""
+    kind, limit = plan.problem.operand.accumulator.numpy, plan.options.workspace_limit
+    with np.errstate(all="ignore"):
+        found = choose_centring(kind, passes, squares, totals, only_a=only_a)
+    fits = found is None or limit is None or plan.workspace + found.nbytes <= limit
+    return found if fits else None
 
 
 def _by_norms(
@@ -144,7 +179,8 @@ def scale_packed(squares: np.ndarray, plan: Plan, chunk: int) -> Scaling | None:
     scaling: Scaling | None = None
     if np.isfinite(squares).all():
         lines = Lines(squares, plan.scheme.n, chunk)
-        scaling = Scaling(None, *equilibrated((lines,), sqrt(SCALED_FROM)))
+        (powers,) = equilibrated((lines,), sqrt(SCALED_FROM))
+        scaling = Scaling(columns=powers)
     if scaling is None or not scaling.fits(plan.problem.operand):
         _log.debug("falcon: b is packed for the classical algorithm: its norms cannot be measured")
         return None
@@ -181,6 +217,7 @@ class Scaling:
 
     rows: np.ndarray | None = None
     columns: np.ndarray | None = None
+    centring: Centring | None = None  # which comes first
 
     def __bool__(self) -> bool:
         return self.rows is not None or self.columns is not None

@@ -52,6 +52,12 @@ cdef extern from "falcon_cpu.h" nogil:
         int a_conj, b_conj, complex_b
         const void *packed_b
         int c_form
+        const void *a_means
+        const void *b_means
+        ptrdiff_t a_means_step, b_means_step
+        const void *left
+        const void *right
+        int rank
         const double *a_scale
         const double *b_scale
         int triangle
@@ -60,6 +66,8 @@ cdef extern from "falcon_cpu.h" nogil:
     enum: FALCON_WHOLE
     enum: FALCON_LOWER
     enum: FALCON_UPPER
+    enum: FALCON_OUTER_PAD
+    enum: FALCON_SEGMENT
     ctypedef struct falcon_profile:
         double combine_a, combine_b, gemm, update, wait, total
         int threads, b_kept
@@ -107,7 +115,7 @@ cdef extern from "falcon_cpu.h" nogil:
                        void *packed, void *workspace)
     void falcon_norms(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptrdiff_t len,
                       ptrdiff_t line_stride, ptrdiff_t k_stride, int threads, double *sums,
-                      double *odd)
+                      double *odd, const ptrdiff_t *cuts, int segments, double *totals)
     enum: FALCON_MOST_NUMBERS
     ctypedef struct falcon_numbers:
         char *start
@@ -193,6 +201,19 @@ cdef inline int scales_of(x, Py_buffer *v, ptrdiff_t lines, const double **out) 
         raise ValueError(f"scales must be {lines} contiguous float64")
     out[0] = <const double *>v.buf
     return 0
+
+
+cdef inline ptrdiff_t rows_of(str name, x, Py_buffer *v, ptrdiff_t columns, int acc,
+                              const void **out) except -1:
+    """Get so many accumulators a row, contiguous; the number of rows, and the first; 0 for None."""
+    out[0] = NULL
+    if x is None:
+        return 0
+    PyObject_GetBuffer(x, v, PyBUF_ND)
+    if v.itemsize != acc or v.len % (columns * acc):
+        raise ValueError(f"{name} holds {v.len} bytes; expected rows of {columns} accumulators")
+    out[0] = v.buf
+    return v.len // (columns * acc)
 
 
 cdef inline dict profile_dict(const falcon_profile *prof):

@@ -32,6 +32,7 @@ class Layout:
     scheme: Scheme | None
     nbytes: int
     blocking: tuple[int, ...]
+    segments: list[list[int]]
     chunks: tuple[int, int, int]
     b_in_place: bool
     is_direct: bool
@@ -84,6 +85,8 @@ def norms(
     threads: int = 1,
     isa: str | None = None,
     kind: str | None = None,
+    cuts: Any = None,
+    totals: Any = None,
 ) -> None: ...
 
 NUMBERS: dict[Any, int]

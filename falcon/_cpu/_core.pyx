@@ -194,6 +194,24 @@ cdef class Layout:
         return (b.mb, b.nb, b.kb, b.kc, b.mt, b.nt, b.stream_pack, b.stream_c)
 
     @property
+    def segments(self):
+        """Where the segments of K end, whose lines may have means of their own: a list per pass.
+
+        They begin where the one before ends, the first at 0; some may be empty.
+        """
+        cdef ptrdiff_t start, end, block, step, l, s
+        cdef ptrdiff_t parts = 1 if self.scheme is None else self.scheme.s.k
+        passes = []
+        for start in range(0, self.problem.K, max(self.cut.kb, 1)):
+            end = min(start + self.cut.kb, self.problem.K)
+            block = -(-(end - start) // parts)
+            step = min(self.cut.kc, -(-block // self.kern.k_grain) * self.kern.k_grain)
+            step *= max(1, FALCON_SEGMENT // step)
+            passes.append([min(start + l * block + min(s + step, block), end)
+                           for l in range(parts) for s in range(0, block, step)])
+        return passes
+
+    @property
     def chunks(self):
         """Rows of A, columns of B and steps of K that are multiplied in a pass."""
         return (self.cut.mb, self.cut.nb, self.cut.kb)
@@ -275,14 +293,18 @@ def plan(ptrdiff_t M, ptrdiff_t N, ptrdiff_t K, dtype, *, isa=None, Scheme schem
     return x
 
 
-def norms(x, sums, int axis=0, int threads=1, isa=None, kind=None):
+def norms(x, sums, int axis=0, int threads=1, isa=None, kind=None, cuts=None, totals=None):
     """Squared 2-norms of the rows (axis 0) or columns (axis 1) of x into `sums`, float64.
 
     kind: the dtype of DTYPES that x's elements are; None: the one for its NumPy dtype.
     Inf where a square overflows the dtype; 0 where all of a line are 0 or underflow.  Twice as many
-    sums: those of odd steps, which must be neighbours in memory, are the second half."""
-    cdef Py_buffer v[2]  # x, sums
+    sums: those of odd steps, which must be neighbours in memory, are the second half.
+    cuts: where segments of all lines begin and end, intp from 0 on.  totals: float64, segments x
+    lines, for the sums of their elements.
+    """
+    cdef Py_buffer v[4]  # x, sums, cuts, totals
     cdef ptrdiff_t rs, cs, lines, steps
+    cdef int segments = 0
     cdef const void *start
     cdef const falcon_kernel *k = kernel(
         isa, DTYPES.index(of(x.dtype).engine if kind is None else kind))
@@ -297,10 +319,19 @@ def norms(x, sums, int axis=0, int threads=1, isa=None, kind=None):
         odd = <double *>v[1].buf + lines if v[1].len == lines * 16 and cs == 1 else NULL
         if v[1].len != (8 if odd == NULL else 16) * lines or <uintptr_t>v[1].buf % 8:
             raise ValueError(f"sums hold {v[1].len} bytes; expected {lines * 8}, aligned to 8")
+        if totals is not None:
+            segments = len(cuts) - 1
+            if cuts[0] != 0 or cuts[segments] != steps or (cuts[1:] < cuts[:-1]).any():
+                raise ValueError(f"cuts {cuts} do not ascend from 0 to {steps}")
+            PyObject_GetBuffer(cuts, &v[2], PyBUF_SIMPLE)
+            PyObject_GetBuffer(totals, &v[3], PyBUF_SIMPLE | PyBUF_WRITABLE)
+            if v[2].len != (segments + 1) * sizeof(ptrdiff_t) or v[3].len != segments * lines * 8:
+                raise ValueError(f"totals hold {v[3].len} bytes; expected {segments * lines * 8}")
         with nogil:
-            falcon_norms(k, start, lines, steps, rs, cs, threads, <double *>v[1].buf, odd)
+            falcon_norms(k, start, lines, steps, rs, cs, threads, <double *>v[1].buf, odd,
+                         <const ptrdiff_t *>v[2].buf, segments, <double *>v[3].buf)
     finally:
-        release(v, 2)
+        release(v, 4)
 
 
 include "_modulo.pxi"  # modulo
@@ -376,7 +407,7 @@ def pack_b(Layout layout not None, b, column_scales=None):
 
 def gemm(Layout layout not None, a, b, c, alpha=1.0, beta=0.0, *, workspace=None,
          PackedB packed=None, bint profile=False, bint report=False, row_scales=None,
-         column_scales=None, mirror=None, conjugate=(False, False)):
+         column_scales=None, centring=None, mirror=None, conjugate=(False, False)):
     """C = alpha A B + beta C in place; `c` may be strided but must not overlap a or b.
 
     layout: from plan(), for operands of these sizes; where they lie otherwise than planned, one
@@ -388,20 +419,25 @@ def gemm(Layout layout not None, a, b, c, alpha=1.0, beta=0.0, *, workspace=None
     row_scales, column_scales: powers of two, float64, by which A's rows and B's columns are
     multiplied before a scheme adds them, and C divided (packed: as given to pack_b; without a
     scheme they do nothing).
+    centring: what a scheme subtracts from A and B and adds to their product, see falcon_problem;
+    with `a_means`, `b_means`, `left` and `right`, arrays or None.
     mirror: like `c`, M x N: every entry that is written to C is copied to the same place of it (for
     C's other triangle, pass C transposed).  Returns None; if report, whether all values of
     alpha A B (before beta C is added) were finite; if profile, a dict of seconds (summed over
     threads) and more.
     """
-    cdef Py_buffer v[7]  # a, b, c, mirror, workspace, scales
+    cdef Py_buffer v[11]  # a, b, c, mirror, workspace, scales, centring
     cdef falcon_problem p
     cdef const falcon_scheme *s = form_of(layout.scheme)
     cdef falcon_profile prof
+    cdef ptrdiff_t of_a, of_b, left, right, segments, passes
+    cdef int acc = layout.kern.acc, parts = 1 if s == NULL else s.parts
     cdef int nonfinite
     cdef void *w
     memset(&v, 0, sizeof(v))
     try:
         layout.take(v, a, b, c, mirror, packed, &p)
+        cuts = None if centring is None else layout.segments
         layout = layout.fitting(&p)
         scalar_into(&p.alpha, alpha)
         scalar_into(&p.beta, beta)
@@ -412,6 +448,21 @@ def gemm(Layout layout not None, a, b, c, alpha=1.0, beta=0.0, *, workspace=None
             raise ValueError("complex operands need K > 0 and an alpha that is not 0")
         scales_of(row_scales, &v[5], p.M, &p.a_scale)
         scales_of(column_scales, &v[6], p.N, &p.b_scale)
+        if centring is not None:
+            if cuts != layout.segments:
+                raise ValueError("means are those of segments that another layout has")
+            segments, passes = sum(map(len, cuts)), len(cuts)
+            of_a = rows_of("a_means", centring.a_means, &v[7], parts * p.M, acc, &p.a_means)
+            of_b = rows_of("b_means", centring.b_means, &v[8], parts * p.N, acc, &p.b_means)
+            left = rows_of("left", centring.left, &v[9], p.M + FALCON_OUTER_PAD, acc, &p.left)
+            right = rows_of("right", centring.right, &v[10], p.N + FALCON_OUTER_PAD, acc, &p.right)
+            if s == NULL or of_a not in (0, 1, segments) or of_b not in (0, 1, segments):
+                raise ValueError(f"means of {of_a} and {of_b} segments; there are {segments}")
+            if left != right or left % (passes * parts):
+                raise ValueError(f"{left} and {right} rows for {passes} passes")
+            p.rank = <int>(left // (passes * parts))
+            p.a_means_step = parts * p.M if of_a > 1 else 0
+            p.b_means_step = parts * p.N if of_b > 1 else 0
         if layout.is_small:
             if profile:
                 raise ValueError("a profile of a small product needs plan(..., is_blocked=True)")
@@ -426,7 +477,7 @@ def gemm(Layout layout not None, a, b, c, alpha=1.0, beta=0.0, *, workspace=None
             return profile_dict(&prof)
         return not nonfinite if report else None
     finally:
-        release(v, 7)
+        release(v, 11)
 
 
 # Flop of a thread between two looks whether a signal (Ctrl-C) has come.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from falcon._core.arrays import Host
+from falcon._core.centring import Totals
 from falcon._core.dtypes import BY_ARITHMETIC, ENGINE, DType
 from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import PackedOperand
@@ -117,10 +118,11 @@ class CpuBackend(Host):
         layout = blocking.to_pack(plan.problem, plan.scheme, plan.method.operand)
         return _core.pack_b(layout, readable(b, plan.problem.operand.right))
 
-    def column_norms(self, b: np.ndarray, plan: Plan) -> np.ndarray:
-        """Return the squared 2-norms of the columns of `b`; NaN: they are too uneven."""
+    def column_norms(self, b: np.ndarray, plan: Plan) -> tuple[np.ndarray, Totals | None]:
+        """Return the squared 2-norms of the columns of `b`, NaN: too uneven; and their sums."""
+        layout = blocking.to_pack(plan.problem, plan.scheme, plan.method.operand)
         b = readable(b, plan.problem.operand.right)
-        return norms_to_pack(b, plan)
+        return norms_to_pack(b, plan, layout.segments)
 
     def packed_method(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Method:
         """Return how to multiply by a packed operand, whose passes over K and N are given."""

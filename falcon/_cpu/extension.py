@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from falcon._core.dtypes import DType
-from falcon._core.options import forced_isa, forced_threading
+from falcon._core.environment import forced_isa, forced_threading
 
 from .sources import isas_for
 

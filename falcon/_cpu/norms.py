@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from falcon._core.arithmetic import INT64_BY_FLOAT64
+from falcon._core.centring import Passes, Totals, all_ends, may_centre, sample
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.scaling import LEAST_COMPONENT, Scaling, choose_scaling, remeasure
@@ -35,16 +36,20 @@ def scaling_of(
     """
     if plan.method.arithmetic is INT64_BY_FLOAT64:
         return Scaling() if _fits_float64(plan, a, b, *others) else None
-    return choose_scaling(plan, a, b, partial(_measure, plan), workspace, nbytes)
+    passes = plan.method.layout.segments if may_centre(plan) else ()
+    return choose_scaling(plan, a, b, partial(_measure, plan), workspace, nbytes, passes)
 
 
-def norms_to_pack(b: np.ndarray, plan: Plan) -> np.ndarray:
-    """Return the squared norms of the columns; NaN: b must be packed for four real products."""
-    squares = np.empty(b.shape[1])
-    if _measure(plan, b, 1, squares) < LEAST_COMPONENT:
+def norms_to_pack(b: np.ndarray, plan: Plan, passes: Passes) -> tuple[np.ndarray, Totals | None]:
+    """Return what is known of the columns; norms of NaN: pack b for four real products."""
+    squares, sums = np.empty(b.shape[1]), None
+    ends = all_ends(passes)
+    if may_centre(plan):
+        sums = np.empty((len(ends), b.shape[1]))
+    if _measure(plan, b, 1, squares, ends, sums) < LEAST_COMPONENT:
         _log.debug("falcon: b is packed for four real products: components differ by too much")
         squares[...] = np.nan
-    return squares
+    return squares, None if sums is None else Totals(sums, sample(b).copy())
 
 
 def _fits_float64(
@@ -66,7 +71,9 @@ def _fits_float64(
     return max(most, of_a * norms[0], of_b * norms[1], abs(alpha), abs(beta)) < 2**53
 
 
-def _measure(plan: Plan, x: Any, axis: int, squares: np.ndarray) -> float:
+def _measure(
+    plan: Plan, x: Any, axis: int, squares: np.ndarray, ends: np.ndarray, sums: np.ndarray | None
+) -> float:
     """Measure squared norms: `falcon._core.scaling.Measure`."""
     share, kind = 1.0, plan.problem.operand.left
     if kind.is_complex:
@@ -74,7 +81,8 @@ def _measure(plan: Plan, x: Any, axis: int, squares: np.ndarray) -> float:
         np.add(components[0], components[1], out=squares)
         share = _smaller_component(components)
     else:
-        _core.norms(x, squares, axis, plan.threads, isa())
+        how = (axis, plan.threads, isa())
+        _core.norms(x, squares, *how, cuts=np.concatenate(([0], ends)), totals=sums)
     remeasure(x, axis, squares)
     return share
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from falcon._core.centring import CENTRED
 from falcon.codegen import combine_a, combine_b, updates
 from falcon.schemes import ComplexScheme, Scheme
 
@@ -15,9 +16,9 @@ from . import _core
 def engine_scheme(scheme: Scheme | ComplexScheme | None) -> _core.Scheme | None:
     """Return the engine's form of `scheme`; a packed operand keeps the one it was packed for.
 
-    None, and the trivial scheme, are the engine's own classical algorithm.
+    None, and a trivial scheme, are the engine's own classical algorithm, which centres nothing.
     """
-    if scheme is None or scheme.rank == 1:
+    if scheme is None or (scheme.rank == 1 and scheme is not CENTRED):
         return None
     components = 2 if isinstance(scheme, ComplexScheme) else 1
     sums = combine_a(scheme), combine_b(scheme), updates(scheme)

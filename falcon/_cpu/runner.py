@@ -76,6 +76,7 @@ class CpuRunner(PlanRunner):
                         *(layout, a, source, target, *numbers),
                         row_scales=scaling.rows,
                         column_scales=scaling.columns,
+                        centring=scaling.centring,
                         packed=packed,
                         report=reports,
                         **how,

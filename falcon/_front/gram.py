@@ -7,6 +7,7 @@ from typing import Any, Literal, Unpack, get_args, overload
 
 import numpy as np
 
+from falcon._core.checks import check_switch
 from falcon._core.dtypes import DType, of
 from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS, Options, are_default
@@ -34,12 +35,12 @@ _FACTORS = {(x, y): np.array([1, -1j if y else 1j], x) for x in "FD" for y in (F
 @overload
 def gram(x: np.ndarray, *, transpose: bool = False, conjugate: bool = True, alpha: complex = 1.0,
          beta: complex = 0.0, c: np.ndarray | None = None, out: np.ndarray | None = None,
-         symmetric: Part = "full",
+         symmetric: Part = "full", centred: bool = False,
          **options: Unpack[CallOptions]) -> np.ndarray: ...  # fmt: skip
 @overload
 def gram(x: Any, *, transpose: bool = False, conjugate: bool = True, alpha: complex = 1.0,
          beta: complex = 0.0, c: Any = None, out: Any = None, symmetric: Part = "full",
-         **options: Unpack[CallOptions]) -> Any: ...  # fmt: skip
+         centred: bool = False, **options: Unpack[CallOptions]) -> Any: ...  # fmt: skip
 @takes_options(*KEYWORDS)
 def gram(
     x: Any,
@@ -51,6 +52,7 @@ def gram(
     c: Any = None,
     out: Any = None,
     symmetric: Part = "full",
+    centred: bool = False,
     **options: Unpack[CallOptions],
 ) -> Any:
     """Multiply a matrix by its own transpose: ``alpha * x.T @ x + beta * c``.
@@ -74,6 +76,11 @@ def gram(
     symmetric : {"full", "lower", "upper"}
         The triangle to write, including the diagonal. The other one of `out` is left unchanged; in
         a new result it is zero.
+    centred : bool
+        Subtract the mean of each column of `x` first (of each row, if `transpose`): divided by
+        ``K - 1``, the result is the covariance. A mean far larger than the deviations costs no
+        accuracy, unlike ``gram(x) - K * mean * mean``. For floats in host memory; takes a copy of
+        `x`.
     {options}
 
     Returns
@@ -108,11 +115,13 @@ def gram(
     >>> x = np.arange(6.0).reshape(3, 2)
     >>> falcon.gram(x).tolist()
     [[20.0, 26.0], [26.0, 35.0]]
+    >>> falcon.gram(x, centred=True, alpha=1 / 2).tolist()  # np.cov(x, rowvar=False)
+    [[4.0, 4.0], [4.0, 4.0]]
     """
     if symmetric not in _PARTS:
         raise ValueError(f"symmetric is {symmetric!r}; expected one of {', '.join(_PARTS)}")
     plain_call = c is None and type(alpha) is type(beta) is float and (alpha, beta) == (1, 0)
-    plain_call = plain_call and symmetric == "full" and not options and are_default()
+    plain_call = plain_call and symmetric == "full" and not (options or centred) and are_default()
     if plain_call and _is_real(x) and (out is None or type(out) is np.ndarray):
         return matmul(x, x.T, out) if transpose else matmul(x.T, x, out)  # recalls its calls
     if plain_call and out is None and _is_small_complex(x, transpose):
@@ -132,6 +141,10 @@ def gram(
     if beta == 0:
         added = None
     dtype = common_type(adapter, [array] if added is None else [array, added])
+    if check_switch("centred", centred):
+        _check_centred(adapter, dtype)
+        chosen = without(chosen, array.shape, dtype)
+        array = _apart(array, dtype, axis=-1 if transpose else -2)
     hermitian = dtype.is_complex and conjugate
     kind = np.dtype(dtype.numpy.char.lower()) if hermitian else scalar_type(adapter, dtype).numpy
     checked = real_scalar if hermitian else scalar
@@ -162,6 +175,28 @@ def gram(
             for at in np.ndindex(*shape[:-2]):
                 products.multiply(array[at], None if added is None else added[at], result[at])
     return adapter.wrap(result) if out is None else out
+
+
+def _check_centred(adapter: Adapter, dtype: DType) -> None:
+    if adapter.device is not None:
+        raise ValueError("centred is True, but x is in GPU memory; subtract x.mean(axis) first")
+    if dtype.is_exact:
+        raise TypeError(f"centred is True, but x is of {dtype}, whose means are no such numbers")
+
+
+def _apart(x: np.ndarray, dtype: DType, axis: int) -> np.ndarray:
+    """Return a copy of matrices without the means along an axis."""
+    wide = np.result_type(np.float64, dtype.numpy if dtype.is_complex else np.float64)
+    left, length, means = np.empty(x.shape, dtype.numpy), x.shape[axis], np.zeros(1, wide)
+    strips = [(..., slice(i, i + _STRIP), slice(None)) for i in range(0, x.shape[-2], _STRIP)]
+    with np.errstate(all="ignore"):
+        for strip in strips if axis == -2 else ():
+            means = means + x[strip].sum(axis, wide, keepdims=True) / length
+        for strip in strips:
+            if axis == -1:
+                means = x[strip].sum(axis, wide, keepdims=True) / max(length, 1)
+            left[strip] = x[strip].astype(wide) - means
+    return left
 
 
 def _is_real(x: Any) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from falcon._backends import available_backends, get_backend
+from falcon._core.centring import may_centre
 from falcon._core.checks import check_count, check_switch
 from falcon._core.keywords import PackingOptions, takes_options
 from falcon._core.options import PACKING, Options
@@ -32,7 +33,7 @@ from .validate import check_matrix
 # Rows for which "auto" chooses by default: packing gains most for few rows (docs/howto/weights.md).
 _USUAL_ROWS = 512
 # Options that products by a B that is not packed take from `pack`, unless they are given their own.
-_KEPT = "backend", "arithmetic", "max_growth", "reproducible"
+_KEPT = "backend", "arithmetic", "max_growth", "reproducible", "centre"
 
 
 @takes_options(*PACKING)
@@ -159,11 +160,12 @@ def _packed(plan: Plan, source: Any, factor: Any, pack_again: Callable) -> Packe
     if how is not None and how.parts == 1:  # TF32: the panels hold float32
         how = None
     is_judged = plan.guarded or (how is not None and plan.scheme is None)
-    norms = plan.backend.column_norms(factor, plan) if is_judged else None
+    is_judged = is_judged or may_centre(plan)
+    known: tuple[Any, Any] = plan.backend.column_norms(factor, plan) if is_judged else (None, None)
     payload = (plan.backend.pack if plan.residues is None else _of_residues)(factor, plan)
     about = tuple(source.shape), problem.result.numpy, plan.scheme, plan.backend.name
     panels = problem.operand.numpy if problem.is_wide else None
-    made = PackedOperand(*about, payload, source, pack_again, matmul, norms, panels=panels)
+    made = PackedOperand(*about, payload, source, pack_again, matmul, *known, panels=panels)
     made = replace(made, modulus=plan.options.modulus)
     return made if how is None else replace(made, arithmetic=how.name)
 
@@ -221,4 +223,5 @@ def _scaled(plan: Plan, packed: PackedOperand, b: np.ndarray, options: Options) 
         return packed
     scaled = scaling.of_columns(b, plan.problem.dtype)
     again = _packed(plan, packed.source, scaled, packed.pack_again)
-    return replace(again, column_powers=scaling.columns)
+    totals = packed.column_totals  # of the columns as they are
+    return replace(again, column_totals=totals, column_powers=scaling.columns)

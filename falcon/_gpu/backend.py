@@ -155,9 +155,9 @@ class GpuBackend:
         run(*steps, kernels.combine(layout.scheme, operand, of_b=part))
         return Payload(b, Packed(sums, memory, powers, segments))
 
-    def column_norms(self, b: Matrix, plan: Plan) -> Any:
+    def column_norms(self, b: Matrix, plan: Plan) -> tuple[bool, None]:
         """Return that products are guarded; `pack` finds the powers of B's columns."""
-        return True
+        return True, None
 
     def packed_method(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Method:
         """Return how to multiply by a packed operand; the workspace may exceed `limit`."""

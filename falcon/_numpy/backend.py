@@ -108,11 +108,11 @@ class NumpyBackend(Host):
         """Copy `b` for BLAS; its sums are formed again in every product."""
         return np.array(b, plan.problem.operand.right.numpy, order="C")
 
-    def column_norms(self, b: np.ndarray, plan: Plan) -> np.ndarray:
+    def column_norms(self, b: np.ndarray, plan: Plan) -> tuple[np.ndarray, None]:
         """Return the squared 2-norms of the columns of `b`."""
         squares = np.empty(b.shape[1])
-        measure_norms(b, 1, squares)
-        return squares
+        measure_norms(b, 1, squares, squares, None)
+        return squares, None
 
     def packed_method(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Method:
         """Return the method of the packed scheme."""

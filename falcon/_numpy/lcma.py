@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from falcon._core.centring import may_centre
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
@@ -36,6 +37,8 @@ _log = logging.getLogger("falcon")
 _SMALLEST_BLOCK = 2
 # The limit is also refused if it needs more chunks: each costs some tenths of a millisecond.
 _MOST_CHUNKS = 2**14
+# Steps of K whose lines may have a mean of their own.
+_SEGMENT = 512
 
 Sizes = tuple[int, int, int]
 
@@ -111,29 +114,48 @@ def multiply(
     stages: Stages = plan.method.layout
     dtype = plan.problem.operand.numpy
     memory = np.empty(stages.workspace // stages.itemsize, dtype)
-    scaling = choose_scaling(plan, a, b, measure_norms, memory, memory.nbytes, stages.block[:2])
-    if scaling is None or not _has_room(plan, scaling):
+    passes = [[*range(_SEGMENT, plan.problem.K, _SEGMENT), plan.problem.K]]
+    if not may_centre(plan) or not _has_room(plan, max(a.size, plan.problem.K * plan.problem.N)):
+        passes = []
+    scaling = choose_scaling(
+        plan, a, b, measure_norms, memory, memory.nbytes, passes, stages.block[:2]
+    )
+    if scaling is not None and not _has_room(plan, _copied(plan, scaling)):
+        _log.debug("falcon: %s is multiplied classically: a scaled copy does not fit", plan.problem)
         return False
+    if scaling is None:
+        return False
+    centring = scaling.centring
+    right: np.ndarray = b.payload if isinstance(b, PackedOperand) else b
+    if centring is not None:
+        a, right = centring.left_of(a, right, passes)
     a = scaling.of_rows(a, dtype)
-    b = b.payload if isinstance(b, PackedOperand) else scaling.of_columns(b, dtype)
-    is_done = _run_stages(plan, stages, memory, a, b, out, 1 if scaling else alpha)
-    if is_done and scaling:
-        scaling.undo(out)
-        if alpha != 1:
-            np.multiply(out, alpha, out=out)
-    return is_done
+    right = right if isinstance(b, PackedOperand) else scaling.of_columns(right, dtype)
+    as_it_is = not scaling and centring is None
+    if not _run_stages(plan, stages, memory, a, right, out, alpha if as_it_is else 1):
+        return False
+    if as_it_is:
+        return True
+    scaling.undo(out)
+    if centring is not None:
+        centring.add_to(out)
+    if alpha != 1:
+        np.multiply(out, alpha, out=out)
+    return True
 
 
-def _has_room(plan: Plan, scaling: Scaling) -> bool:
-    """Whether scaled copies of the operands fit the workspace limit."""
-    limit, p = plan.options.workspace_limit, plan.problem
-    rows = 0 if scaling.rows is None else p.M * p.K
-    columns = 0 if scaling.columns is None or p.packed else p.K * p.N
-    needed = (rows + columns) * p.operand.itemsize
-    fits = limit is None or not needed or plan.workspace + needed <= limit
-    if not fits:
-        _log.debug("falcon: %s is multiplied classically: a scaled copy does not fit", p)
-    return fits
+def _copied(plan: Plan, scaling: Scaling) -> int:
+    """Return how many elements of operands are copied, scaled or centred."""
+    p, centring = plan.problem, scaling.centring
+    of_a = scaling.rows is not None or (centring is not None and centring.a_means is not None)
+    of_b = scaling.columns is not None or (centring is not None and centring.b_means is not None)
+    return of_a * p.M * p.K + (of_b and not p.packed) * p.K * p.N
+
+
+def _has_room(plan: Plan, copied: int) -> bool:
+    """Whether copies of so many elements keep the workspace limit."""
+    limit, needed = plan.options.workspace_limit, copied * plan.problem.operand.itemsize
+    return limit is None or not needed or plan.workspace + needed <= limit
 
 
 def _run_stages(

@@ -9,10 +9,13 @@ import numpy as np
 from falcon._core.dtypes import find
 from falcon._core.scaling import remeasure
 
+_RUN = 32
 _SUBSCRIPTS = ("ij,ij->i", "ij,ij->j")
 
 
-def measure_norms(x: np.ndarray, axis: int, squares: np.ndarray) -> float:
+def measure_norms(
+    x: np.ndarray, axis: int, squares: np.ndarray, ends: np.ndarray, sums: np.ndarray | None
+) -> float:
     """Measure squared norms, see `falcon._core.scaling.Measure`; complex numbers stay whole."""
     row = find(x.dtype)
     is_own = row is not None and not row.is_exact and row.accumulator is row
@@ -25,4 +28,11 @@ def measure_norms(x: np.ndarray, axis: int, squares: np.ndarray) -> float:
     # For smaller sums, single squares may have underflowed: 0 says that nothing was measured.
     squares[squares < float(np.finfo(how.get("dtype", x.dtype)).tiny) * 2.0**20] = 0
     remeasure(x, axis, squares)
+    if sums is not None:
+        lines = x.T if axis else x
+        with np.errstate(all="ignore"):
+            for start, end, to in zip((0, *ends[:-1]), ends, sums, strict=True):
+                to[...] = 0
+                for at in range(start, end, _RUN):  # shorter chains of additions err less
+                    to += lines[:, at : min(at + _RUN, end)].sum(axis=1, dtype=np.float64)
     return 1.0

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from falcon._core.cpus import cpu_model
+from falcon._core.environment import cache_folder, profile_file
 from falcon._core.locks import ForkLock
-from falcon._core.options import cache_folder, profile_file
 from falcon._core.plan import Backend
 from falcon._version import __version__
 

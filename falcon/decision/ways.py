@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from falcon._core.arithmetic import BY_FLOAT16
 from falcon._core.bound import growth_of_sums
+from falcon._core.centring import classical_scheme
 from falcon._core.dtypes import (
     BY_ARITHMETIC,
     BY_ARITHMETIC_ON_GPUS,
@@ -115,7 +116,8 @@ def _able(
     if operand is not None and not found:
         why = "; ".join(f"backend {x.name}: {reason}" for x, reason in reasons.items())
         raise TypeError(f"arithmetic {options.arithmetic!r} runs on no backend here: {why}")
-    if operand is None and problem.device is None:
+    centred = classical_scheme(problem, options, operand)  # no library centres
+    if operand is None and problem.device is None and centred is None:
         if isinstance(options.scheme, Scheme):  # no batch is multiplied in one call
             problem = problem.single
         found.sort(key=lambda x: (not is_faster(problem, x), not x.is_library))
@@ -237,6 +239,8 @@ class Methods:
     def methods_of(self, way: Way, scheme: Any) -> list[Method]:
         """Return the options of a way for a scheme; None is the classical algorithm."""
         limit = self.options.workspace_limit
+        if scheme is None:
+            scheme = classical_scheme(self.problem, self.options, way.operand)
         return way.backend.candidates(self.problem, (scheme,), limit, way.operand)
 
     def predicted(self, way: Way, method: Method) -> Candidate:

@@ -199,7 +199,7 @@ def test_the_types_for_editors_are_those_of_the_fields(declared, names):
 
 def test_a_flag_and_a_variable_are_read_alike():
     for name, option in FIELDS.items():
-        text = {"float": "2.5", "bool": "1"}.get(option.type, "3")
+        text = {"float": "2.5", "bool": "1", "bool | None": "1"}.get(option.type, "3")
         if name in options.SETTINGS and name not in ("arithmetic", "check"):
             value = options.parsed(name, text)
             variables = options.as_variables({"backend": None, name: value})

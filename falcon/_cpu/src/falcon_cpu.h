@@ -69,6 +69,7 @@ typedef struct {
 /* All entries (i, j) of C, those with i >= j, or those with i <= j. */
 enum falcon_triangle { FALCON_WHOLE, FALCON_LOWER, FALCON_UPPER };
 
+enum { FALCON_OUTER_PAD = 64, FALCON_SEGMENT = 512 };
 typedef struct {
     ptrdiff_t M, N, K;
     const void *a, *b;
@@ -85,6 +86,16 @@ typedef struct {
     /* NULL, or powers of two by which the M rows of A and the N columns of B are multiplied before a scheme adds them;
      * the product is divided by both again, and is 0 where a scale is 0 (a line of zeros). */
     const double *a_scale, *b_scale;
+    /* NULL, or what a scheme subtracts from the lines of A and of B before they are scaled: for each segment of K (a
+     * slice of a block of a pass, or as many as have FALCON_SEGMENT steps, in their order) a mean per line, in
+     * accumulators, of complex matrices the real parts of all lines before the imaginary ones.  means_step: from
+     * segment to segment; 0: all have the same means. */
+    const void *a_means, *b_means;
+    ptrdiff_t a_means_step, b_means_step;
+    /* What is added to A B for that, and before alpha: in each pass over K, for the real and the imaginary part, `rank`
+     * rows of M + FALCON_OUTER_PAD accumulators and of N + FALCON_OUTER_PAD, whose outer products are summed up. */
+    const void *left, *right;
+    int rank;
     /* enum falcon_triangle: which entries of C are computed and written; M == N unless all are.  Tiles and panels
      * without such entries are skipped. */
     int triangle;
@@ -160,9 +171,11 @@ void falcon_pack_b(const falcon_kernel *kern, const falcon_scheme *scheme, ptrdi
 const char *falcon_scheme_check(const falcon_scheme *scheme);
 
 /* sums[i] = squared 2-norm of line i, lines x len elements (norms.c).  odd: NULL, or where k_stride is 1 that of the
- * elements 1, 3, ..., which then do not count in sums. */
+ * elements 1, 3, ..., which then do not count in sums.  totals: NULL, or for each of the segments of K between two of
+ * cuts[0] = 0, ..., cuts[segments] = len, the sum of the elements of each line. */
 void falcon_norms(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptrdiff_t len, ptrdiff_t line_stride,
-                  ptrdiff_t k_stride, int threads, double *sums, double *odd);
+                  ptrdiff_t k_stride, int threads, double *sums, double *odd, const ptrdiff_t *cuts, int segments,
+                  double *totals);
 
 /* The sum of some matrices modulo p, see falcon_modulo (modulo.c). */
 void falcon_reduce(const falcon_kernel *kern, falcon_modulo *m, int threads);

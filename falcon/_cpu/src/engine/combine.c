@@ -55,13 +55,18 @@ static void pack_strip(const fl_operand *o, fl_strip x, int q, char *to, char *i
         (o->program ? o->load : o->pack)(from, o->line_stride, o->k_stride, lines, steps, to, x.steps);
 }
 
-/* Scale the lines of a strip of input q. */
-static void scale_strip(const fl_operand *o, fl_strip x, int q, char *strip) {
+/* Subtract means from a strip of input q, and scale its lines. */
+static void level_strip(const fl_pass *p, const fl_operand *o, fl_strip x, int q, char *strip) {
     ptrdiff_t line, k;
     block_of(o, q, &line, &k);
-    line += x.panel * o->width;
-    if (lines_of(o, x, line) > 0)
-        o->scale_strip(strip, x.steps, o->scale + line, lines_of(o, x, line));
+    const ptrdiff_t together = fl_segment_slices(p->kc);
+    const ptrdiff_t segment = k / o->block_k * fl_div_up(p->slices, together) + x.k / p->kc / together;
+    line += x.panel * o->width, k += x.k;
+    const ptrdiff_t lines = lines_of(o, x, line), steps = FL_MIN(FL_MIN(x.steps, o->block_k - x.k), o->K - k);
+    const ptrdiff_t at = segment * o->means_step + q % o->parts * o->means_lines + line;
+    if (lines > 0 && steps > 0)
+        o->level(strip, steps, o->means ? o->means + at * p->kern->acc : NULL, o->scale ? o->scale + line : NULL,
+                 lines);
 }
 
 /* Prefetch the source lines of `panels` neighbouring strips (line_stride 1). */
@@ -98,8 +103,8 @@ static void combine_strip(const fl_pass *p, const fl_operand *o, fl_strip x, ptr
         memset(in + elems * kern->sum, 0, (size_t)((vecs - elems) * kern->sum));
     }
     /* not in the same loop: arithmetic would leave the processor fewer loads to overlap */
-    for (int q = 0; o->scale && q < n_in; q++)
-        scale_strip(o, x, q, scratch + q * stride * kern->sum);
+    for (int q = 0; (o->scale || o->means) && q < n_in; q++)
+        level_strip(p, o, x, q, scratch + q * stride * kern->sum);
     o->interpret(scratch, stride, to, out_stride / kern->panel, vecs, p->stream_pack, o->program,
                  scratch + n_in * stride * kern->sum);
 }

@@ -33,6 +33,13 @@ typedef struct {
     ptrdiff_t units_a; /* COMBINE: units of A, before those of B */
 } fl_job;
 
+/* The first segment of K of the pass at k0: those before are equally long. */
+static ptrdiff_t segment0(const fl_job *j) {
+    const ptrdiff_t block = fl_div_up(FL_MIN(j->cut.kb, j->prob->K), j->scheme->k);
+    const ptrdiff_t kc = fl_slice(j->kern, j->cut.kc, block);
+    return j->k0 / j->cut.kb * j->scheme->k * fl_div_up(block, kc * fl_segment_slices(kc));
+}
+
 static fl_operand operand(const fl_job *j, int is_a, const void *src, ptrdiff_t line_stride, ptrdiff_t k_stride,
                           ptrdiff_t line0, ptrdiff_t lines, ptrdiff_t K) {
     const falcon_scheme *s = j->scheme;
@@ -57,13 +64,17 @@ static fl_operand operand(const fl_job *j, int is_a, const void *src, ptrdiff_t 
                     .load = is_a ? j->kern->load_a : j->kern->load_b,
                     .load_parts = is_a ? j->kern->load_parts_a : j->kern->load_parts_b,
                     .interpret = is_a ? j->kern->interpret_a : j->kern->interpret_b,
-                    .scale_strip = is_a ? j->kern->scale_a : j->kern->scale_b,
+                    .level = is_a ? j->kern->level_a : j->kern->level_b,
                     .program = s == &fl_classical_scheme ? NULL
                                : from_a                  ? &s->u
                                                          : &s->v};
     o.panels = fl_div_up(o.block_lines, o.width);
     const double *scale = is_a ? j->prob->a_scale : j->prob->b_scale;
     o.scale = o.program && scale ? scale + line0 : NULL;
+    const char *means = is_a ? j->prob->a_means : j->prob->b_means;
+    o.means_step = is_a ? j->prob->a_means_step : j->prob->b_means_step;
+    o.means_lines = is_a ? j->prob->M : j->prob->N;
+    o.means = o.program && means ? means + (segment0(j) * o.means_step + line0) * j->kern->acc : NULL;
     return o;
 }
 
@@ -115,6 +126,10 @@ static void make_pass(fl_job *j) {
     p->b.group = fl_group(&p->b, p->slices, j->lay.threads);
     p->b_kept = j->lay.b_kept;
     p->narrow_scales = j->narrow_scales;
+    p->left_step = q->M + FALCON_OUTER_PAD, p->right_step = q->N + FALCON_OUTER_PAD, p->rank = q->rank;
+    const ptrdiff_t before = k0 / j->cut.kb * p->rank * j->scheme->parts;
+    p->left = q->rank ? (const char *)q->left + (before * p->left_step + m0) * kern->acc : NULL;
+    p->right = q->rank ? (const char *)q->right + (before * p->right_step + n0) * kern->acc : NULL;
     p->alpha = q->alpha, p->beta = k0 == 0 ? q->beta : (falcon_scalar){1.0, 0.0, 1};
     p->stream_pack = j->cut.stream_pack == 2;
     p->triangle = q->triangle, p->diagonal = m0 - n0;

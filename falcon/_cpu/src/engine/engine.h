@@ -37,10 +37,12 @@ typedef struct {
     ptrdiff_t group;     /* strips that are packed together, see fl_group */
     int mode;            /* FALCON_PACKED, LOCAL or DIRECT */
     const double *scale; /* NULL, or a factor for each line of this pass */
+    const char *means;   /* NULL, or those of the first segment and line of this pass: see falcon_problem */
+    ptrdiff_t means_step, means_lines; /* in accumulators: to the next segment, to the imaginary parts */
     falcon_pack_fn pack, load;
     falcon_load_parts_fn load_parts;
     falcon_combine_fn interpret;
-    falcon_scale_strip_fn scale_strip;
+    falcon_level_fn level;
     const falcon_program *program; /* NULL: one block, plain packing */
     char *packed;
 } fl_operand;
@@ -56,8 +58,11 @@ typedef struct {
     falcon_write_fn write;
     int m, n;
     falcon_scalar alpha, beta;
-    int narrow_scales; /* see falcon_unscale_fn */
-    ptrdiff_t X, Z;    /* tiles along M and N */
+    int narrow_scales;               /* see falcon_unscale_fn */
+    const char *left, *right;        /* of the first row and column of this pass: see falcon_problem */
+    ptrdiff_t left_step, right_step; /* in accumulators, from one of the `rank` to the next */
+    int rank;
+    ptrdiff_t X, Z; /* tiles along M and N */
     /* Units of the multiplication: strips of `strips` equal ones along M (or N) in each row (or column) of tiles, and
      * how many neighbouring ones make a whole tile. */
     ptrdiff_t strips, most_strips;
@@ -115,6 +120,10 @@ static inline ptrdiff_t fl_micro_bytes(const falcon_kernel *kern) {
 /* The length of the slices of a block of block_k steps: a block shorter than kc is one slice. */
 static inline ptrdiff_t fl_slice(const falcon_kernel *kern, ptrdiff_t kc, ptrdiff_t block_k) {
     return FL_MIN(kc, fl_up(block_k, kern->k_grain));
+}
+/* Slices of a block that have their means in common: a segment, see falcon_problem. */
+static inline ptrdiff_t fl_segment_slices(ptrdiff_t kc) {
+    return FL_MAX(1, FALCON_SEGMENT / kc);
 }
 static inline ptrdiff_t fl_c_elem(const falcon_kernel *kern, const falcon_problem *prob) {
     return prob->c_form == FALCON_C_ACC ? kern->acc : kern->elem;

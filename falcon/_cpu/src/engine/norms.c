@@ -1,5 +1,5 @@
 /* norms.c - squared 2-norms of the rows of A or the columns of B: they tell, before an LCMA runs,
- * whether it would add lines of very different scale.
+ * whether it would add lines of very different scale; and sums of their elements, for means.
  *
  * One pass over the matrix, bound by memory.  Threads claim strips of lines; a line's
  * sum is formed by one thread in one order, so that it never depends on their number.
@@ -18,38 +18,52 @@ typedef struct {
     const falcon_kernel *kern;
     const char *x;
     ptrdiff_t lines, len, line_stride, k_stride, strip;
-    double *sums, *odd;
+    double *sums, *odd, *totals;
+    const ptrdiff_t *cuts;
+    int segments;
 } fl_norm_job;
 
 /* Neither lines nor steps are neighbours in memory: copied a few at a time. */
-static void strided(const fl_norm_job *j, const char *x, ptrdiff_t lines, double *sums) {
+static void strided(const fl_norm_job *j, const char *x, ptrdiff_t lines, ptrdiff_t len, double *sums, double *totals) {
     char *copy = fl_scratch();
     _Static_assert(STEPS * MOST_LINES * LARGEST <= FL_SCRATCH, "what is copied at a time");
     const ptrdiff_t width = FL_MIN(MOST_LINES, j->kern->mr), elem = j->kern->elem;
     for (ptrdiff_t i = 0; i < lines; i += width)
-        for (ptrdiff_t k = 0; k < j->len; k += STEPS) {
-            const ptrdiff_t some = FL_MIN(width, lines - i), steps = FL_MIN(STEPS, j->len - k);
+        for (ptrdiff_t k = 0; k < len; k += STEPS) {
+            const ptrdiff_t some = FL_MIN(width, lines - i), steps = FL_MIN(STEPS, len - k);
             const char *from = x + (i * j->line_stride + k * j->k_stride) * elem;
             fl_gather(from, j->line_stride, j->k_stride, some, steps, elem, copy, width);
-            j->kern->norm_axpy(some, steps, copy, width, sums + i, NULL);
+            j->kern->norm_axpy(some, steps, copy, width, sums + i, NULL, totals ? totals + i : NULL);
         }
+}
+
+/* The lines from i on, in segment s. */
+static void do_segment(const fl_norm_job *j, ptrdiff_t i, ptrdiff_t lines, int s) {
+    const ptrdiff_t k = j->cuts[s], len = j->cuts[s + 1] - k;
+    const char *x = j->x + (i * j->line_stride + k * j->k_stride) * j->kern->elem;
+    double *totals = j->totals ? j->totals + s * j->lines + i : NULL;
+    if (j->k_stride == 1)
+        j->kern->norm_dot(lines, len, x, j->line_stride, j->sums + i, j->odd ? j->odd + i : NULL, totals);
+    else if (j->line_stride == 1)
+        j->kern->norm_axpy(lines, len, x, j->k_stride, j->sums + i, NULL, totals);
+    else
+        strided(j, x, lines, len, j->sums + i, totals);
 }
 
 static void do_strip(void *job, ptrdiff_t first, ptrdiff_t end) {
     const fl_norm_job *j = job;
     const ptrdiff_t i = first * j->strip, lines = FL_MIN(end * j->strip, j->lines) - i;
-    const char *x = j->x + i * j->line_stride * j->kern->elem;
     double *sums = j->sums + i;
     double *odd = j->odd ? j->odd + i : NULL;
     memset(sums, 0, (size_t)lines * sizeof *sums);
     if (odd)
         memset(odd, 0, (size_t)lines * sizeof *odd);
-    if (j->k_stride == 1)
-        j->kern->norm_dot(lines, j->len, x, j->line_stride, sums, odd);
-    else if (j->line_stride == 1)
-        j->kern->norm_axpy(lines, j->len, x, j->k_stride, sums, NULL);
-    else
-        strided(j, x, lines, sums);
+    for (int s = 0; j->totals && s < j->segments; s++)
+        memset(j->totals + s * j->lines + i, 0, (size_t)lines * sizeof *sums);
+    const ptrdiff_t some = j->k_stride == 1 ? 1 : lines; /* of a line, all segments are read in turn */
+    for (ptrdiff_t l = 0; l < lines; l += some)
+        for (int s = 0; s < j->segments; s++)
+            do_segment(j, i + l, some, s);
     for (ptrdiff_t l = 0; l < lines; l++)
         sums[l] = sums[l] < j->kern->least_square ? 0 : sums[l];
     for (ptrdiff_t l = 0; odd && l < lines; l++)
@@ -57,7 +71,9 @@ static void do_strip(void *job, ptrdiff_t first, ptrdiff_t end) {
 }
 
 void falcon_norms(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptrdiff_t len, ptrdiff_t line_stride,
-                  ptrdiff_t k_stride, int threads, double *sums, double *odd) {
+                  ptrdiff_t k_stride, int threads, double *sums, double *odd, const ptrdiff_t *cuts, int segments,
+                  double *totals) {
+    const ptrdiff_t whole[] = {0, len};
     const int team = fl_team_size((double)lines * (double)len / elements_per_thread, threads);
     fl_norm_job j = {.kern = kern,
                      .x = x,
@@ -66,6 +82,9 @@ void falcon_norms(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptr
                      .line_stride = line_stride,
                      .k_stride = k_stride,
                      .sums = sums,
+                     .totals = totals,
+                     .cuts = totals ? cuts : whole,
+                     .segments = totals ? segments : 1,
                      .odd = k_stride == 1 ? odd : NULL};
     /* however lines are cut into strips, a line has the same place in a vector, hence the same bits */
     if (k_stride == 1)

@@ -44,6 +44,13 @@ falcon_problem fl_transposed_problem(const falcon_problem *p) {
                             .c_form = p->c_form,
                             .a_scale = p->b_scale,
                             .b_scale = p->a_scale,
+                            .a_means = p->b_means,
+                            .b_means = p->a_means,
+                            .a_means_step = p->b_means_step,
+                            .b_means_step = p->a_means_step,
+                            .left = p->right,
+                            .right = p->left,
+                            .rank = p->rank,
                             .triangle = p->triangle == FALCON_LOWER   ? FALCON_UPPER
                                         : p->triangle == FALCON_UPPER ? FALCON_LOWER
                                                                       : FALCON_WHOLE,

@@ -21,23 +21,40 @@
 /* Bytes of the largest micro-tile: 12 x 32 of float32, 8 x 24 of float64, 32 x 32 of tiles. */
 enum { MOST_MICRO = 4096 };
 
-/* Adds the last term of entries e of a block of C and writes them to C with alpha and beta, after undoing the scaling
- * of lines; row by row where the diagonal of a triangle cuts e. */
+/* Writes ct + coef * h to a micro-tile, undoes the scaling of lines in its entries e, and adds what was subtracted with
+ * means, of a complex C for one of its parts. */
+static void complete(const fl_pass *p, char *tile, const char *ct, const char *h, double coef, fl_entries e, int part) {
+    const falcon_kernel *kern = p->kern;
+    const int scaled = p->a.scale || p->b.scale;
+    if (scaled || !p->rank)
+        kern->scatter(tile, ct, h, coef);
+    if (scaled)
+        kern->unscale(tile, e.rows, e.cols, p->a.scale ? p->a.scale + e.row : NULL,
+                      p->b.scale ? p->b.scale + e.col : NULL, p->narrow_scales);
+    if (p->rank)
+        kern->scatter_outer(tile, scaled ? NULL : ct, scaled ? tile : h, scaled ? 1 : coef, p->rank,
+                            p->left + (part * p->rank * p->left_step + e.row) * kern->acc, p->left_step,
+                            p->right + (part * p->rank * p->right_step + e.col) * kern->acc, p->right_step);
+}
+
+static inline int is_undone(const fl_pass *p) {
+    return p->a.scale || p->b.scale || p->rank;
+}
+
+/* Adds the last term of entries e of a block of C and writes them to C with alpha and beta; row by row where the
+ * diagonal of a triangle cuts e. */
 static void finish(const fl_pass *p, const fl_buffers *buf, const char *acc, const char *source, double coef,
                    fl_entries e) {
     const falcon_kernel *kern = p->kern;
     char tile[MOST_MICRO] __attribute__((aligned(64)));
     char *c = p->c + (e.row * p->c_rs + e.col * p->c_cs) * p->c_elem;
-    const int scaled = p->a.scale || p->b.scale, whole = fl_inside(p, e);
+    const int whole = fl_inside(p, e);
     if (fl_outside(p, e))
         return;
-    if (scaled || !whole) {
-        kern->scatter(tile, acc, source, coef);
+    if (is_undone(p) || !whole) {
+        complete(p, tile, acc, source, coef, e, 0);
         acc = NULL, source = tile, coef = 1;
     }
-    if (scaled)
-        kern->unscale(tile, e.rows, e.cols, p->a.scale ? p->a.scale + e.row : NULL,
-                      p->b.scale ? p->b.scale + e.col : NULL, p->narrow_scales);
     if (whole) {
         p->write(acc, source, coef, p->alpha, p->beta, c, p->c_rs, p->c_cs, e.rows, e.cols, p->stream_c, buf->watch);
         return;
@@ -53,9 +70,8 @@ static void finish(const fl_pass *p, const fl_buffers *buf, const char *acc, con
 
 /* Writes entries e of a complex C, whose parts are complete, to C, as finish does. */
 static void finish_parts(const fl_pass *p, const fl_buffers *buf, char *const part[2], fl_entries e) {
-    for (int i = 0; i < 2 && (p->a.scale || p->b.scale); i++)
-        p->kern->unscale(part[i], e.rows, e.cols, p->a.scale ? p->a.scale + e.row : NULL,
-                         p->b.scale ? p->b.scale + e.col : NULL, p->narrow_scales);
+    for (int i = 0; i < 2 && is_undone(p); i++)
+        complete(p, part[i], NULL, part[i], 1, e, i);
     p->kern->write_parts(part[0], part[1], p->alpha, p->beta, p->c + (e.row * p->c_rs + e.col * p->c_cs) * p->c_elem,
                          p->c_rs, p->c_cs, e.rows, e.cols, p->stream_c, buf->watch);
 }

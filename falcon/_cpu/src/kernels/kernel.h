@@ -105,8 +105,13 @@ typedef void (*falcon_direct_fn)(const falcon_direct *how, const void *a, const 
 typedef void (*falcon_write_parts_fn)(const void *re, const void *im, falcon_scalar alpha, falcon_scalar beta, void *c,
                                       ptrdiff_t rs, ptrdiff_t cs, ptrdiff_t rows, ptrdiff_t cols, int stream,
                                       void *watch);
-/* Multiply line i of a strip that load wrote by scale[i], i < lines. */
-typedef void (*falcon_scale_strip_fn)(void *strip, ptrdiff_t steps, const double *scale, ptrdiff_t lines);
+/* x becomes (x - means[i]) * scale[i] in line i of a strip that load wrote, i < lines.  means: accumulators, or NULL
+ * (zeros); scale: NULL (ones). */
+typedef void (*falcon_level_fn)(void *strip, ptrdiff_t steps, const void *means, const double *scale, ptrdiff_t lines);
+/* falcon_scatter_fn, and left[r*left_step + i] * right[r*right_step + j], r < rank, is added to element (i, j): all are
+ * accumulators. */
+typedef void (*falcon_outer_fn)(void *dst, const void *ct, const void *h, double coef, int rank, const void *left,
+                                ptrdiff_t left_step, const void *right, ptrdiff_t right_step);
 /* Divide element (i, j) of a micro-tile of accumulators by rows[i] and columns[j]; either may be NULL (ones).  narrow:
  * whether 1 / (rows[i] columns[j]), 1 / rows[i] and 1 / columns[j] are accumulators. */
 typedef void (*falcon_unscale_fn)(void *tile, ptrdiff_t n_rows, ptrdiff_t n_columns, const double *rows,
@@ -120,9 +125,10 @@ enum falcon_c_form { FALCON_C_ELEM, FALCON_C_ACC, FALCON_N_C_FORM };
 typedef void (*falcon_gemv_fn)(ptrdiff_t lines, ptrdiff_t len, const void *mat, ptrdiff_t s, const void *x, void *y);
 /* sums[i] += sum over k < len of mat(i, k)^2 for i < lines.  dot, axpy: strides as in falcon_gemv_fn.  axpy takes
  * FALCON_NORM_LINES lines at a time, whose sums stay in L1.  odd: where dot adds the squares of odd k instead, if it is
- * not NULL; axpy has none. */
-typedef void (*falcon_norm_fn)(ptrdiff_t lines, ptrdiff_t len, const void *mat, ptrdiff_t s, double *sums, double *odd);
-enum { FALCON_NORM_LINES = 1024, FALCON_NORM_RUN = 2048 };
+ * not NULL; axpy has none.  totals: NULL, or to which the elements themselves are added. */
+typedef void (*falcon_norm_fn)(ptrdiff_t lines, ptrdiff_t len, const void *mat, ptrdiff_t s, double *sums, double *odd,
+                               double *totals);
+enum { FALCON_NORM_LINES = 1024, FALCON_NORM_RUN = 2048, FALCON_TOTAL_RUN = 64 };
 
 enum { FALCON_MODULO_RUN = 512, FALCON_MOST_NUMBERS = 40 };
 /* A matrix of integers: their type by its place in this list, strides in bytes. */
@@ -177,8 +183,9 @@ typedef struct falcon_kernel {
     falcon_load_parts_fn load_parts_a, load_parts_b; /* NULL, as write_parts, where no complex type has such parts */
     falcon_combine_fn interpret_a, interpret_b;
     falcon_scatter_fn scatter;
-    falcon_scale_strip_fn scale_a, scale_b;
+    falcon_level_fn level_a, level_b;
     falcon_unscale_fn unscale;
+    falcon_outer_fn scatter_outer;
     falcon_write_fn write[FALCON_N_C_FORM]; /* of elements: NULL for two types */
     falcon_write_parts_fn write_parts;
     falcon_gemv_fn dot, axpy;

@@ -163,29 +163,75 @@ static void NAME(scatter)(void *dst_, const void *ct_, const void *h_, double co
 }
 
 #if !CAT(D, _EXACT)
-/* Multiply line i by scale[i]; `depth` steps of a line lie together. */
-INLINE void NAME(scale_lines)(const int width, const int depth, P_T *x, ptrdiff_t steps, const double *scale,
-                              ptrdiff_t lines) {
-    T s[width];
-    if (lines == width) /* vectors: a strip may be as short as a few steps */
+/* n elements, as often as makes whole vectors. */
+#define PERIOD(n) ((n) * (VLEN / (((n) & -(n)) < VLEN ? ((n) & -(n)) : VLEN)))
+
+/* See falcon_level_fn; `depth` steps of a line lie together. */
+INLINE void NAME(level)(const int width, const int depth, P_T *x, ptrdiff_t steps, const T *means, const double *scale,
+                        ptrdiff_t lines) {
+    const int period = PERIOD(width * depth);
+    T of_lines[2][width], m[PERIOD(width * depth)], s[PERIOD(width * depth)];
+    if (lines == width && !scale) /* vectors: a strip may be as short as a few steps */
         for (int i = 0; i < width; i++)
-            s[i] = (T)scale[i];
+            of_lines[0][i] = means[i], of_lines[1][i] = 1;
     else
-        for (ptrdiff_t i = 0; i < width; i++)
-            s[i] = i < lines ? (T)scale[i] : 1;
-    for (ptrdiff_t p = 0; p < steps; p += depth, x += width * depth)
+        for (int i = 0; i < width; i++) {
+            of_lines[0][i] = means && i < lines ? means[i] : 0;
+            of_lines[1][i] = scale && i < lines ? (T)scale[i] : 1;
+        }
+#pragma GCC unroll 48
+    for (int e = 0; e < period; e++)
+        m[e] = of_lines[0][e / depth % width], s[e] = of_lines[1][e / depth % width];
+    const ptrdiff_t whole = steps / depth * depth * width;
+    ptrdiff_t at = 0;
+    for (; at + period <= whole; at += period)
 #pragma GCC unroll 32
-        for (int i = 0; i < width * depth; i++)
-            x[i] = CAT(E, _PUT)(CAT(E, _GET)(x[i]) * s[i / depth]);
+        for (int e = 0; e < period; e += VLEN) {
+            const VEC v = CAT(E, _WIDEN)(CAT(E, _READ)(x + at + e));
+            CAT(E, _WRITE)(x + at + e, CAT(E, _NARROW)((v - V_LOAD(m + e)) * V_LOAD(s + e)));
+        }
+    for (int e = 0; at < whole; at++, e++)
+        x[at] = CAT(E, _PUT)((CAT(E, _GET)(x[at]) - m[e]) * s[e]);
+    for (ptrdiff_t q = 0; q < steps % depth; q++) /* of a group that is not whole */
+        for (int i = 0; i < width; i++)
+            x[whole + i * depth + q] =
+                CAT(E, _PUT)((CAT(E, _GET)(x[whole + i * depth + q]) - m[i * depth]) * s[i * depth]);
 }
 
-static void NAME(scale_a)(void *strip, ptrdiff_t steps, const double *scale, ptrdiff_t lines) {
-    NAME(scale_lines)(MR, LOAD_DEPTH, strip, steps, scale, lines);
+static void NAME(level_a)(void *strip, ptrdiff_t steps, const void *means, const double *scale, ptrdiff_t lines) {
+    NAME(level)(MR, LOAD_DEPTH, strip, steps, means, scale, lines);
 }
 
-static void NAME(scale_b)(void *strip, ptrdiff_t steps, const double *scale, ptrdiff_t lines) {
-    NAME(scale_lines)(NR, KR, strip, steps, scale, lines);
+static void NAME(level_b)(void *strip, ptrdiff_t steps, const void *means, const double *scale, ptrdiff_t lines) {
+    NAME(level)(NR, KR, strip, steps, means, scale, lines);
 }
+
+/* Rows at a time. */
+#define ROWS (MR % 6 == 0 ? 6 : MR % 4 == 0 ? 4 : 2)
+static void NAME(scatter_outer)(void *dst_, const void *ct_, const void *h_, double coef, int rank, const void *left_,
+                                ptrdiff_t left_step, const void *right_, ptrdiff_t right_step) {
+    T *dst = dst_;
+    const T *ct = ct_, *h = h_;
+    const VEC w = V_SET1(COEF(coef));
+    _Static_assert(MR % ROWS == 0, "whole groups of rows");
+    for (int i = 0; i < MR; i += ROWS)
+        for (int j = 0; j < NR; j += VLEN) {
+            const T *left = (const T *)left_ + i, *right = (const T *)right_ + j;
+            VEC v[ROWS];
+#pragma GCC unroll 6
+            for (int q = 0; q < ROWS; q++)
+                v[q] = ct ? V_FMA(w, V_LOAD(h + (i + q) * NR + j), V_LOAD(ct + (i + q) * NR + j))
+                          : (VEC)(w * V_LOAD(h + (i + q) * NR + j));
+            for (int r = 0; r < rank; r++, left += left_step, right += right_step)
+#pragma GCC unroll 6
+                for (int q = 0; q < ROWS; q++)
+                    v[q] = V_FMA(V_SET1(left[q]), V_LOAD(right), v[q]);
+#pragma GCC unroll 6
+            for (int q = 0; q < ROWS; q++)
+                V_STORE(dst + (i + q) * NR + j, v[q]);
+        }
+}
+#undef ROWS
 
 /* 1 / scale[i] for i < n, of `width` numbers, the others 1.  A scale of 0 marks a line of zeros: its product is 0,
  * without what rounding left of other lines. */

@@ -69,26 +69,23 @@ static void X_NAME(dot)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, ptrdif
         X_NAME(dot_lines)(1, len, mat + i * is, is, x, y + i);
 }
 
-/* Add `steps` rows times x, or their squares, to y, one vector of it at a time; steps and squares are constants. */
-INLINE void X_NAME(axpy_steps)(const int steps, const int squares, ptrdiff_t lines, const X_T *mat, ptrdiff_t ks,
-                               const B_T *x, T *y) {
+/* Add `steps` rows times x to y, one vector of it at a time; steps is a constant. */
+INLINE void X_NAME(axpy_steps)(const int steps, ptrdiff_t lines, const X_T *mat, ptrdiff_t ks, const B_T *x, T *y) {
     VEC w[8];
 #pragma GCC unroll 8
     for (int q = 0; q < steps; q++)
-        w[q] = squares ? V_ZERO() : V_SET1(B_GET(x[q]));
+        w[q] = V_SET1(B_GET(x[q]));
     ptrdiff_t i = 0;
     for (; i + VLEN <= lines; i += VLEN) {
         VEC s = V_LOAD(y + i);
 #pragma GCC unroll 8
-        for (int q = 0; q < steps; q++) {
-            const VEC v = X_READ(mat + q * ks + i);
-            s = V_FMA(squares ? v : w[q], v, s);
-        }
+        for (int q = 0; q < steps; q++)
+            s = V_FMA(w[q], X_READ(mat + q * ks + i), s);
         V_STORE(y + i, s);
     }
     for (; i < lines; i++)
         for (int q = 0; q < steps; q++)
-            y[i] += (squares ? X_GET(mat[q * ks + i]) : B_GET(x[q])) * X_GET(mat[q * ks + i]);
+            y[i] += B_GET(x[q]) * X_GET(mat[q * ks + i]);
 }
 
 static void X_NAME(axpy)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, ptrdiff_t ks, const void *x_, void *y) {
@@ -96,9 +93,9 @@ static void X_NAME(axpy)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, ptrdi
     const B_T *x = x_;
     ptrdiff_t k = 0;
     for (; k + 8 <= len; k += 8)
-        X_NAME(axpy_steps)(8, 0, lines, mat + k * ks, ks, x + k, y);
+        X_NAME(axpy_steps)(8, lines, mat + k * ks, ks, x + k, y);
     for (; k < len; k++)
-        X_NAME(axpy_steps)(1, 0, lines, mat + k * ks, ks, x + k, y);
+        X_NAME(axpy_steps)(1, lines, mat + k * ks, ks, x + k, y);
 }
 
 #if !CAT(D, _EXACT)
@@ -198,9 +195,10 @@ const falcon_kernel CAT3(falcon_kernel, ISA, X) = {
     .dot = X_NAME(dot),
     .axpy = X_NAME(axpy),
 #if !CAT(D, _EXACT)
-    .scale_a = NAME(scale_a),
-    .scale_b = NAME(scale_b),
+    .level_a = NAME(level_a),
+    .level_b = NAME(level_b),
     .unscale = NAME(unscale),
+    .scatter_outer = NAME(scatter_outer),
     .norm_dot = X_NAME(norm_dot),
     .norm_axpy = X_NAME(norm_axpy),
     .least_square = sizeof(T) == 4 ? 0x1p-106 : 0x1p-1002, /* the least normal number times 2^20 */

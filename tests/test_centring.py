@@ -1,0 +1,309 @@
+"""Centring: products of data with a mean, by schemes that subtract it."""
+
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import falcon
+from falcon._core.centring import PADDING, Totals, choose_centring
+from falcon._cpu.extension import why_unavailable
+
+N = 520
+SCHEMES = ["strassen", "strassen@strassen", "3x6x4:54"]
+
+
+def _blocks(rng, shape):
+    signs = np.where(rng.random((shape[0] // 40, shape[1] // 40)) < 0.5, -5, 5)
+    return np.kron(signs, np.ones((40, 40))) + rng.standard_normal(shape)
+
+
+def _waves(rng, shape):
+    return np.sin(np.arange(shape[1]) / 30 + rng.random((shape[0], 1)) * 6) + 0.1 * rng.random(
+        shape
+    )
+
+
+def _image(rng, shape):
+    y, x = (np.arange(n) / 90 for n in shape)
+    return 128 + 60 * np.sin(y)[:, None] * np.cos(x) + 10 * rng.standard_normal(shape)
+
+
+WITH_MEAN = {
+    "uniform": lambda rng, shape: rng.random(shape),
+    "exponential": lambda rng, shape: rng.exponential(1, shape),
+    "lognormal": lambda rng, shape: rng.lognormal(0, 0.8, shape),
+    "sorted": lambda rng, shape: np.sort(rng.random(shape)),
+    "image": _image,
+    "counts": lambda rng, shape: rng.poisson(3, shape) + 0.5 * rng.random(shape),
+}
+WITHOUT = {
+    "normal": lambda rng, shape: rng.standard_normal(shape),
+    "sparse": lambda rng, shape: rng.standard_normal(shape) * (rng.random(shape) < 0.01),
+    "sparse positive": lambda rng, shape: rng.random(shape) * (rng.random(shape) < 0.02),
+    "rectified": lambda rng, shape: np.maximum(rng.standard_normal(shape), 0),
+    "blocks": _blocks,
+    "waves": _waves,
+}
+
+
+def drawn(kind, dtype, seed=1, shape=(N, N, N)):
+    rng, M, K = np.random.default_rng(seed), *shape[:2]
+    make = {**WITH_MEAN, **WITHOUT}[kind]
+    return make(rng, (M, K)).astype(dtype), make(rng, (K, shape[2])).astype(dtype)
+
+
+def exactly(a, b):
+    wide = np.longdouble if a.dtype.itemsize == 8 else np.float64
+    return a.astype(wide) @ b.astype(wide)
+
+
+def off(c, e):
+    return float(np.sqrt(np.mean((c.astype(e.dtype) - e) ** 2)))
+
+
+@pytest.fixture(params=["cpu", "numpy"])
+def gemm(request):
+    if request.param == "cpu" and why_unavailable() is not None:
+        pytest.skip("no compiled kernels")
+    return partial(falcon.gemm, backend=request.param)
+
+
+@pytest.mark.parametrize("kind", [*WITH_MEAN, *WITHOUT])
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_errors_fall_where_there_is_a_mean_and_rise_nowhere(gemm, kind, scheme):
+    a, b = drawn(kind, "f4")
+    e = exactly(a, b)
+    plain, centred = (off(gemm(a, b, scheme=scheme, centre=x), e) for x in (False, True))
+    assert centred <= 1.02 * plain
+    if kind in WITH_MEAN:
+        assert centred <= 0.5 * off(np.matmul(a, b), e)
+
+
+@pytest.mark.parametrize("kind", ["uniform", "image"])
+def test_double_precision(gemm, kind):
+    a, b = drawn(kind, "f8", shape=(300, 400, 200))
+    e = exactly(a, b)
+    assert off(gemm(a, b, scheme="strassen", centre=True), e) <= 0.65 * off(np.matmul(a, b), e)
+
+
+def test_auto_centres_unless_told_not_to(gemm):
+    a, b = drawn("uniform", "f4", shape=(1400, 1400, 1400))
+    e, plain = exactly(a, b), gemm(a, b, centre=False)
+    if falcon.plan(a, b, backend=gemm.keywords["backend"]).scheme is None:
+        pytest.skip("no scheme pays here")
+    assert off(gemm(a, b), e) < 0.5 * off(np.matmul(a, b), e) < off(plain, e)
+    again = falcon.gemm(a, b, scheme="classical")  # whose digits are a BLAS's
+    np.testing.assert_array_equal(again, falcon.gemm(a, b, scheme="classical", centre=False))
+
+
+@pytest.mark.parametrize("shape", [(300, 300, 300), (1, 900, 400), (5, 2000, 7), (40, 5000, 30)])
+def test_the_classical_algorithm_centres_on_request(gemm, shape):
+    rng = np.random.default_rng(3)
+    a, b = (10 + rng.standard_normal(x).astype("f4") for x in (shape[:2], shape[1:]))
+    e = exactly(a, b)
+    assert off(gemm(a, b, scheme="classical", centre=True), e) < 0.7 * off(np.matmul(a, b), e)
+    with falcon.config(centre=True):
+        assert off(gemm(a, b), e) < 0.7 * off(np.matmul(a, b), e)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("scheme", ["classical", *SCHEMES])
+@pytest.mark.parametrize("top", [2, 50])
+def test_whole_numbers_stay_exact(gemm, dtype, scheme, top):
+    rng = np.random.default_rng(top)
+    a, b = (rng.integers(0, top, (N, N)).astype(dtype) for _ in range(2))
+    c = gemm(a, b, scheme=scheme, centre=True)
+    np.testing.assert_array_equal(c, a.astype(int) @ b.astype(int))
+
+
+def lies(how, x):
+    if how == "by columns":
+        return np.asfortranarray(x)
+    if how == "strided":
+        return np.repeat(x, 2, axis=1)[:, ::2]
+    return x[::-1].copy()[::-1] if how == "reversed" else x
+
+
+@pytest.mark.parametrize("how", ["by rows", "by columns", "strided", "reversed"])
+@pytest.mark.parametrize("scheme", ["classical", "strassen"])
+def test_operands_and_results_of_any_strides(gemm, how, scheme):
+    a, b = drawn("uniform", "f4", shape=(270, 310, 290))
+    c = np.random.default_rng(2).random((270, 290)).astype("f4")
+    x, y, e = lies(how, a), lies(how, 3 + b), exactly(a, 3 + b)
+    base = off(np.matmul(a, 3 + b), e)
+    for order in "CF":
+        out = np.empty((270, 290), "f4", order)
+        assert off(gemm(x, y, out=out, scheme=scheme, centre=True), e) <= base
+        added = gemm(x, y, c, alpha=0.5, beta=2, out=out, scheme=scheme, centre=True)
+        assert off(added, 0.5 * e + 2 * c.astype(float)) <= base
+
+
+def test_several_passes_over_all_dimensions(gemm):
+    a, b = drawn("uniform", "f4", shape=(500, 5000, 400))
+    e = exactly(a, b)
+    for scheme in ("classical", "strassen", "3x6x4:54"):
+        c = gemm(a, b, scheme=scheme, workspace_limit="3MiB", centre=True)
+        assert off(c, e) <= 3 * off(np.matmul(a, b), e)
+
+
+@pytest.mark.skipif(why_unavailable() is not None, reason="no compiled kernels")
+@pytest.mark.parametrize("scheme", [None, "strassen", "3x6x4:54"])
+def test_packed_operands(scheme):
+    a, b = drawn("uniform", "f4", shape=(700, 730, 650))
+    e, how = exactly(a, b), {"rows": 4000, "centre": True, "backend": "cpu"}
+    w = falcon.pack(b, **how) if scheme is None else falcon.pack(b, scheme=scheme, **how)
+    assert off(falcon.gemm(a, w, centre=True), e) <= 0.5 * off(np.matmul(a, b), e)
+    uneven = b * (2.0 ** np.random.default_rng(1).integers(-9, 9, 650)).astype("f4")
+    w = falcon.pack(uneven, rows=4000)
+    e = exactly(a, uneven)
+    ratio = np.abs(falcon.gemm(a, w) - e) / e.max(0)
+    assert ratio.max() <= (np.abs(np.matmul(a, uneven) - e) / e.max(0)).max()
+
+
+@pytest.mark.skipif(why_unavailable() is not None, reason="no compiled kernels")
+def test_bits_do_not_depend_on_threads_or_earlier_calls():
+    a, b = drawn("lognormal", "f4", shape=(610, 720, 530))
+    found = [
+        falcon.gemm(a, b, scheme=scheme, threads=threads, backend="cpu", centre=True)
+        for scheme in ("strassen", "classical")
+        for threads in (1, 2, 3, 1)
+    ]
+    for x in found[:4]:
+        np.testing.assert_array_equal(x, found[0])
+    for x in found[4:]:
+        np.testing.assert_array_equal(x, found[4])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_values_that_are_not_finite_spread_as_in_a_classical_product(gemm, value):
+    a, b = drawn("uniform", "f4", shape=(300, 400, 350))
+    a[7, 9], b[3, 11] = value, -value
+    with np.errstate(all="ignore"):
+        e = np.matmul(a.astype(float), b.astype(float))
+    for scheme in ("classical", "strassen"):
+        c = gemm(a, b, scheme=scheme, centre=True)
+        np.testing.assert_array_equal(np.isnan(c), np.isnan(e))
+        np.testing.assert_array_equal(np.isinf(c), np.isinf(e))
+
+
+def test_numbers_near_overflow(gemm):
+    a, b = drawn("uniform", "f4", shape=(300, 400, 350))
+    big, small = np.float32(2.0**120), np.float32(2.0**-120)
+    c = gemm(a * big, b * small, scheme="strassen", centre=True)
+    np.testing.assert_allclose(c, exactly(a, b), rtol=1e-5)
+    c = gemm(a * big, b * big, scheme="strassen", centre=True)
+    assert np.isinf(c).all()
+
+
+def test_types_without_means_of_their_own_are_multiplied_as_ever():
+    x = np.arange(12).reshape(3, 4)
+    for y in (x, x.astype("i1"), x * 1j):
+        c = falcon.gemm(y, y.T, centre=True)
+        np.testing.assert_array_equal(c, np.matmul(y, y.T))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_types_of_16_bits(dtype):
+    kind = np.dtype(pytest.importorskip("ml_dtypes").bfloat16 if dtype == "bfloat16" else dtype)
+    a, b = (x.astype(kind) for x in drawn("uniform", "f4", shape=(300, 400, 350)))
+    e = exactly(a.astype("f4"), b.astype("f4"))
+    c = falcon.gemm(a, b, scheme="classical", centre=True)
+    assert np.abs(c.astype(float) - e).max() <= np.abs(e.astype(kind).astype(float) - e).max() * 1.5
+
+
+@pytest.mark.skipif(why_unavailable() is not None, reason="no compiled kernels")
+def test_float32_by_bfloat16_parts():
+    a, b = drawn("uniform", "f4", shape=(300, 400, 350))
+    e = exactly(a, b)
+    how = {"scheme": "strassen", "arithmetic": "bf16x6", "backend": "cpu"}
+    try:
+        plain = off(falcon.gemm(a, b, **how), e)
+    except TypeError as error:
+        pytest.skip(str(error))
+    assert off(falcon.gemm(a, b, centre=True, **how), e) < 0.7 * plain
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_bound_holds(gemm, seed):
+    rng = np.random.default_rng(seed)
+    shape = tuple(rng.integers(64, 400, 3))
+    kind = rng.choice([*WITH_MEAN, "normal", "rectified"])
+    a, b = drawn(kind, "f4", seed, shape)
+    scheme = str(rng.choice(["classical", *SCHEMES]))
+    how = {"scheme": scheme, "backend": gemm.keywords["backend"], "centre": True}
+    plan, e = falcon.plan(a, b, **how), exactly(a, b)
+    assert (np.abs(plan(a, b) - e) <= plan.error_bound(a, b)).all()
+
+
+def test_what_is_subtracted_is_what_is_added():
+    """For any segments and passes, with means of parts: A B = (A - m) (B - n) + left' right."""
+    rng = np.random.default_rng(5)
+    for passes in ([[700]], [[100, 300, 300, 700]], [[200, 400], [500, 700]]):
+        a, b = 1 + rng.standard_normal((30, 700)), 2 + rng.random((700, 40))
+        a[:, :300] += 5
+        ends = np.array([x for some in passes for x in some])
+        cuts = [0, *ends]
+        squares = (a * a).sum(1), (b * b).sum(0)
+        sums = [np.array([x[:, i:j].sum(1) for i, j in pairwise(cuts)]) for x in (a, b.T)]
+        totals = tuple(Totals(x, y) for x, y in zip(sums, (a, b), strict=True))
+        found = choose_centring(np.dtype("f8"), passes, squares, totals)
+        x, y = found.left_of(a, b, passes)
+        assert (x * x).sum() < 0.6 * (a * a).sum() and (y * y).sum() < 0.1 * (b * b).sum()
+        product = x @ y
+        found.add_to(product)
+        np.testing.assert_allclose(product, a @ b, rtol=1e-12)
+        assert found.left.shape[::2] == (len(passes), 30 + PADDING)
+        left = [(1 - np.square(z).sum(1) / s) for z, s in zip((x, y.T), squares, strict=True)]
+        for share, residue in zip(left, found.residues, strict=True):
+            np.testing.assert_allclose(1 - share, residue, rtol=1e-9)
+
+
+@pytest.mark.parametrize("transpose", [False, True])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "f2"])
+def test_gram_without_means(dtype, transpose):
+    rng = np.random.default_rng(6)
+    x = 1000 + rng.standard_normal((2, 400, 90)).astype("f4").astype(dtype)
+    x = x + 1j * rng.standard_normal(x.shape).astype("f4") if dtype == "c8" else x
+    y = x.swapaxes(-1, -2) if transpose else x
+    wide = np.clongdouble if dtype == "c8" else np.longdouble
+    z = y.astype(wide) - y.astype(wide).mean(-2, keepdims=True)
+    e = z.conj().swapaxes(-1, -2) @ z
+    e = e.conj() if transpose else e
+    c = falcon.gram(x, centred=True, transpose=transpose)
+    eps = 2e-2 if dtype == "f2" else 1e-5 if dtype != "f8" else 1e-11
+    np.testing.assert_allclose(c.astype(e.dtype), e, atol=eps * np.abs(e).max())
+    np.testing.assert_array_equal(c, c.conj().swapaxes(-1, -2))
+    one = falcon.gram(x[0], centred=True, transpose=transpose, alpha=0.5, symmetric="lower")
+    np.testing.assert_allclose(one, np.tril(0.5 * e[0]), atol=eps * np.abs(e).max())
+
+
+def test_gram_without_means_is_the_covariance_and_refuses_what_has_none():
+    x = np.random.default_rng(7).standard_normal((500, 20)) + 1e6
+    np.testing.assert_allclose(falcon.gram(x, centred=True) / 499, np.cov(x, rowvar=False), 1e-9)
+    x[3, 4] = np.nan
+    c = falcon.gram(x, centred=True)
+    assert np.isnan(c[4]).all() and np.isnan(c).sum() == 39
+    assert not falcon.gram(np.ones((0, 3)), centred=True).any()
+    with pytest.raises(TypeError, match="centred is True, but x is of int64"):
+        falcon.gram(np.arange(6).reshape(2, 3), centred=True)
+    with pytest.raises(TypeError, match="centred is 1"):
+        falcon.gram(x, centred=1)
+    with pytest.raises(ValueError, match="workspace_limit is 1000"):
+        falcon.gram(x, centred=True, workspace_limit=1000)
+
+
+def test_the_option_is_checked():
+    with pytest.raises(TypeError, match="centre is 'yes'"):
+        falcon.gemm(np.ones((2, 2)), np.ones((2, 2)), centre="yes")
+
+
+def test_the_workspace_limit_is_kept(gemm):
+    """Where means would exceed it, nothing is centred."""
+    a, b = drawn("uniform", "f4", shape=(600, 600, 600))
+    how = {"scheme": "strassen", "backend": gemm.keywords["backend"]}
+    least = falcon.plan(a, b, **how, workspace_limit="3MiB").workspace
+    c = gemm(a, b, scheme="strassen", workspace_limit=least, centre=True)
+    e = exactly(a, b)
+    assert off(c, e) <= off(gemm(a, b, scheme="strassen", workspace_limit=least), e)
