@@ -2,6 +2,7 @@
 
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,48 +11,16 @@ import falcon
 from falcon._core.centring import PADDING, Totals, choose_centring
 from falcon._cpu.extension import why_unavailable
 
+with pytest.MonkeyPatch.context() as patch:
+    patch.syspath_prepend(str(Path(__file__).parents[1] / "studies"))
+    import centring
+
 N = 520
 SCHEMES = ["strassen", "strassen@strassen", "3x6x4:54"]
 
 
-def _blocks(rng, shape):
-    signs = np.where(rng.random((shape[0] // 40, shape[1] // 40)) < 0.5, -5, 5)
-    return np.kron(signs, np.ones((40, 40))) + rng.standard_normal(shape)
-
-
-def _waves(rng, shape):
-    return np.sin(np.arange(shape[1]) / 30 + rng.random((shape[0], 1)) * 6) + 0.1 * rng.random(
-        shape
-    )
-
-
-def _image(rng, shape):
-    y, x = (np.arange(n) / 90 for n in shape)
-    return 128 + 60 * np.sin(y)[:, None] * np.cos(x) + 10 * rng.standard_normal(shape)
-
-
-WITH_MEAN = {
-    "uniform": lambda rng, shape: rng.random(shape),
-    "exponential": lambda rng, shape: rng.exponential(1, shape),
-    "lognormal": lambda rng, shape: rng.lognormal(0, 0.8, shape),
-    "sorted": lambda rng, shape: np.sort(rng.random(shape)),
-    "image": _image,
-    "counts": lambda rng, shape: rng.poisson(3, shape) + 0.5 * rng.random(shape),
-}
-WITHOUT = {
-    "normal": lambda rng, shape: rng.standard_normal(shape),
-    "sparse": lambda rng, shape: rng.standard_normal(shape) * (rng.random(shape) < 0.01),
-    "sparse positive": lambda rng, shape: rng.random(shape) * (rng.random(shape) < 0.02),
-    "rectified": lambda rng, shape: np.maximum(rng.standard_normal(shape), 0),
-    "blocks": _blocks,
-    "waves": _waves,
-}
-
-
 def drawn(kind, dtype, seed=1, shape=(N, N, N)):
-    rng, M, K = np.random.default_rng(seed), *shape[:2]
-    make = {**WITH_MEAN, **WITHOUT}[kind]
-    return make(rng, (M, K)).astype(dtype), make(rng, (K, shape[2])).astype(dtype)
+    return centring.drawn(kind, dtype, shape, seed)
 
 
 def exactly(a, b):
@@ -70,14 +39,14 @@ def gemm(request):
     return partial(falcon.gemm, backend=request.param)
 
 
-@pytest.mark.parametrize("kind", [*WITH_MEAN, *WITHOUT])
+@pytest.mark.parametrize("kind", centring.KINDS)
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_errors_fall_where_there_is_a_mean_and_rise_nowhere(gemm, kind, scheme):
     a, b = drawn(kind, "f4")
     e = exactly(a, b)
     plain, centred = (off(gemm(a, b, scheme=scheme, centre=x), e) for x in (False, True))
     assert centred <= 1.02 * plain
-    if kind in WITH_MEAN:
+    if kind in centring.WITH_MEAN:
         assert centred <= 0.5 * off(np.matmul(a, b), e)
 
 
@@ -163,6 +132,26 @@ def test_packed_operands(scheme):
 
 
 @pytest.mark.skipif(why_unavailable() is not None, reason="no compiled kernels")
+@pytest.mark.parametrize("shape", [(150, 61, 35), (1, 70, 70), (40, 33, 300), (64, 5000, 40)])
+def test_the_engine_writes_to_its_workspace_alone(shape):
+    M, _, N = shape
+    a, b = drawn("uniform", "f4", shape=shape)
+    plan = falcon.plan(a, b, scheme="classical", backend="cpu", centre=True)
+    nbytes, memory, c = (
+        plan.workspace,
+        np.empty(plan.workspace + 8192, "u1"),
+        np.full((M + 2, N), 7.0, "f4"),
+    )
+    memory = memory[-memory.ctypes.data % 64 :]
+    memory[nbytes:] = 165
+    _core = pytest.importorskip("falcon._cpu._core")
+    _core.gemm(plan.method.layout, a, b, c[1:-1], workspace=memory)
+    assert (memory[nbytes:] == 165).all()
+    assert (c[[0, -1]] == 7).all()
+    np.testing.assert_allclose(c[1:-1], a @ b, rtol=1e-5)
+
+
+@pytest.mark.skipif(why_unavailable() is not None, reason="no compiled kernels")
 def test_bits_do_not_depend_on_threads_or_earlier_calls():
     a, b = drawn("lognormal", "f4", shape=(610, 720, 530))
     found = [
@@ -229,7 +218,7 @@ def test_float32_by_bfloat16_parts():
 def test_the_bound_holds(gemm, seed):
     rng = np.random.default_rng(seed)
     shape = tuple(rng.integers(64, 400, 3))
-    kind = rng.choice([*WITH_MEAN, "normal", "rectified"])
+    kind = rng.choice(list(centring.KINDS))
     a, b = drawn(kind, "f4", seed, shape)
     scheme = str(rng.choice(["classical", *SCHEMES]))
     how = {"scheme": scheme, "backend": gemm.keywords["backend"], "centre": True}

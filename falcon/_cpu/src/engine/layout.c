@@ -104,7 +104,7 @@ ptrdiff_t fl_scratch_stride(const falcon_kernel *kern, int width, ptrdiff_t chun
 }
 
 size_t fl_scratch_bytes(const falcon_kernel *kern, const falcon_scheme *s) {
-    if (s->R == 1 && s->m * s->k * s->n == 1)
+    if (s == &fl_classical_scheme)
         return 0;
     const int in_a = s->parts * s->m * s->k, in_b = s->parts * s->k * s->n;
     size_t most = 0;
