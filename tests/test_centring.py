@@ -235,7 +235,8 @@ def test_what_is_subtracted_is_what_is_added():
         ends = np.array([x for some in passes for x in some])
         cuts = [0, *ends]
         squares = (a * a).sum(1), (b * b).sum(0)
-        sums = [np.array([x[:, i:j].sum(1) for i, j in pairwise(cuts)]) for x in (a, b.T)]
+        parts = [[x[:, i:j].sum(1) for i, j in pairwise(cuts)] for x in (a, b.T)]
+        sums = [np.array([x, np.zeros_like(x)]) for x in parts]
         totals = tuple(Totals(x, y) for x, y in zip(sums, (a, b), strict=True))
         found = choose_centring(np.dtype("f8"), passes, squares, totals)
         x, y = found.left_of(a, b, passes)

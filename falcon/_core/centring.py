@@ -64,11 +64,19 @@ def _has_means(problem: Problem) -> bool:
     return problem.device is None and not (row.is_exact or row.is_complex)
 
 
+def add_exactly(total: np.ndarray, low: np.ndarray, x: np.ndarray) -> None:
+    """Add x to total, and what rounding takes to low (Knuth's sum of two numbers)."""
+    before = total.copy()
+    total += x
+    back = total - before
+    low += (before - (total - back)) + (x - back)
+
+
 @dataclass(frozen=True, eq=False)
 class Totals:
     """What is known of an operand beside its norms."""
 
-    sums: Any  # of the elements of each line, segments x lines, float64
+    sums: Any  # of the elements of each line, 2 x segments x lines, float64: and what rounding took
     sample: np.ndarray  # some of its elements
 
 
@@ -142,9 +150,9 @@ def choose_centring(
     """
     a, b = totals
     cuts = _Cuts.of(passes)
-    of_a = _Means.of(squares[0], a.sums, cuts, _LEAST)
+    of_a = _Means.of(squares[0], a.sums[0], cuts, _LEAST)
     least = _LEAST if of_a is None else _LEAST_SECOND
-    of_b = None if only_a else _Means.of(squares[1], b.sums, cuts, least)
+    of_b = None if only_a else _Means.of(squares[1], b.sums[0], cuts, least)
     if of_a is None and of_b is None:
         return None
     if not all(np.isfinite(x.sums).all() for x in totals):  # near overflow
@@ -155,11 +163,13 @@ def choose_centring(
         return None
     rows: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in passes]
     if of_b is not None:  # times the sums of what is left of A
-        left = a.sums if of_a is None else a.sums - cuts.lengths * of_a.of_segments()
-        for some, pairs in zip(rows, of_b.terms(left), strict=True):
+        left = a.sums
+        if of_a is not None:
+            left = np.array([left[0] - cuts.lengths * of_a.of_segments(), left[1]])
+        for some, pairs in zip(rows, of_b.terms(left, kind), strict=True):
             some += [(y, x) for x, y in pairs]
     if of_a is not None:
-        for some, pairs in zip(rows, of_a.terms(b.sums), strict=True):
+        for some, pairs in zip(rows, of_a.terms(b.sums, kind), strict=True):
             some += pairs
     rank = max(map(len, rows))
     left, right = (np.zeros((len(passes), rank, len(x) + PADDING), kind) for x in squares)
@@ -242,13 +252,26 @@ class _Means:
         means = np.repeat(self.whole, [x.stop - x.start for x in spans], axis=0)
         return means if self.beside is None else means + self.beside
 
-    def terms(self, sums: np.ndarray) -> list[list[tuple[np.ndarray, np.ndarray]]]:
-        """Return pairs of means and of these sums of the other operand, for each pass."""
+    def terms(self, sums: np.ndarray, kind: np.dtype) -> list[list[tuple[np.ndarray, np.ndarray]]]:
+        """Return pairs of means and of these sums of the other operand, for each pass.
+
+        The last sums are those of the whole, as two numbers: one of `kind`, and before it what that
+        lacks.
+        """
         found = []
         for at, span in enumerate(self.cuts.spans):
-            pairs = []
-            for s in range(span.start, span.stop):
+            some, pairs = range(span.start, span.stop), []
+            for s in some if self.beside is not None else ():
                 if self.beside is not None and self.beside[s].any():
-                    pairs.append((self.beside[s], sums[s]))
-            found.append([*pairs, (self.whole[at], sums[span].sum(axis=0))])
+                    pairs.append((self.beside[s], sums[0, s]))
+            total, low = sums[0, span.start].copy(), np.zeros(sums.shape[2])
+            if kind.itemsize < 8:
+                total = sums[0, span].sum(axis=0)
+            else:
+                low = sums[1, span].sum(axis=0)
+                for s in some[1:]:
+                    add_exactly(total, low, sums[0, s])
+            high = total.astype(kind)
+            pairs += [(self.whole[at], total - high + low), (self.whole[at], high)]
+            found.append(pairs)
         return found

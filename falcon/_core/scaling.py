@@ -60,7 +60,7 @@ _LINES, _STEPS = 96, 512
 
 # Writes the squared 2-norms of rows (axis 0) or columns (axis 1) of a matrix to a float64 array; 0
 # is a line of zeros, Inf or NaN a norm that cannot be measured; and the sums of segments of lines,
-# which end at steps that ascend, to another, segments x lines, if that is not None. Returns how
+# which end at steps that ascend, to another, as in `Totals`, if that is not None. Returns how
 # large the smaller component of complex numbers is, relative to the larger one; 1 where that makes
 # no difference.
 Measure = Callable[[Any, int, np.ndarray, np.ndarray, np.ndarray | None], float]
@@ -92,20 +92,20 @@ def choose_scaling(
     if not (is_guarded or is_split or centres):
         return unscaled
     lines = p.M if packed is not None else p.M + p.N
-    if centres and 8 * lines * (1 + sum(map(len, passes))) > nbytes:
+    if centres and 8 * lines * (1 + 2 * sum(map(len, passes))) > nbytes:
         passes = [x[-1:] for x in passes]  # of a packed operand's segments, the sums are known
-        centres = packed is None and 8 * lines * (1 + len(passes)) <= nbytes
+        centres = packed is None and 8 * lines * (1 + 2 * len(passes)) <= nbytes
     ends = all_ends(passes if centres else ())
     if 8 * lines <= nbytes:
-        memory = np.frombuffer(workspace, np.float64, lines * (1 + len(ends)))
+        memory = np.frombuffer(workspace, np.float64, lines * (1 + 2 * len(ends)))
     elif is_guarded:
         return None
     else:  # a small product's
         memory = np.empty(lines)
     squares, sums = memory[:lines], memory[lines:]
     rows, columns = squares[: p.M], squares[p.M :]
-    of_a, of_b = sums[: len(ends) * p.M], sums[len(ends) * p.M :]
-    sums_of = [x.reshape(len(ends), -1) if centres else None for x in (of_a, of_b)]
+    of_a, of_b = sums[: 2 * len(ends) * p.M], sums[2 * len(ends) * p.M :]
+    sums_of = [x.reshape(2, len(ends), -1) if centres else None for x in (of_a, of_b)]
     component = measure(a, 0, rows, ends, sums_of[0])
     if packed is not None:
         columns = np.ones(1) if packed.column_norms is None else packed.column_norms

@@ -299,8 +299,8 @@ def norms(x, sums, int axis=0, int threads=1, isa=None, kind=None, cuts=None, to
     kind: the dtype of DTYPES that x's elements are; None: the one for its NumPy dtype.
     Inf where a square overflows the dtype; 0 where all of a line are 0 or underflow.  Twice as many
     sums: those of odd steps, which must be neighbours in memory, are the second half.
-    cuts: where segments of all lines begin and end, intp from 0 on.  totals: float64, segments x
-    lines, for the sums of their elements.
+    cuts: where segments of all lines begin and end, intp from 0 on.  totals: float64, 2 x segments x
+    lines, for the sums of their elements, and what rounding took from these.
     """
     cdef Py_buffer v[4]  # x, sums, cuts, totals
     cdef ptrdiff_t rs, cs, lines, steps
@@ -325,8 +325,8 @@ def norms(x, sums, int axis=0, int threads=1, isa=None, kind=None, cuts=None, to
                 raise ValueError(f"cuts {cuts} do not ascend from 0 to {steps}")
             PyObject_GetBuffer(cuts, &v[2], PyBUF_SIMPLE)
             PyObject_GetBuffer(totals, &v[3], PyBUF_SIMPLE | PyBUF_WRITABLE)
-            if v[2].len != (segments + 1) * sizeof(ptrdiff_t) or v[3].len != segments * lines * 8:
-                raise ValueError(f"totals hold {v[3].len} bytes; expected {segments * lines * 8}")
+            if v[2].len != (segments + 1) * sizeof(ptrdiff_t) or v[3].len != 16 * segments * lines:
+                raise ValueError(f"totals hold {v[3].len} bytes; expected {16 * segments * lines}")
         with nogil:
             falcon_norms(k, start, lines, steps, rs, cs, threads, <double *>v[1].buf, odd,
                          <const ptrdiff_t *>v[2].buf, segments, <double *>v[3].buf)

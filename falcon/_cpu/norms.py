@@ -45,7 +45,7 @@ def norms_to_pack(b: np.ndarray, plan: Plan, passes: Passes) -> tuple[np.ndarray
     squares, sums = np.empty(b.shape[1]), None
     ends = all_ends(passes)
     if may_centre(plan):
-        sums = np.empty((len(ends), b.shape[1]))
+        sums = np.empty((2, len(ends), b.shape[1]))
     if _measure(plan, b, 1, squares, ends, sums) < LEAST_COMPONENT:
         _log.debug("falcon: b is packed for four real products: components differ by too much")
         squares[...] = np.nan

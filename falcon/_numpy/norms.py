@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from falcon._core.centring import add_exactly
 from falcon._core.dtypes import find
 from falcon._core.scaling import remeasure
 
-_RUN = 32
+_RUN = 32  # steps whose elements are added in one chain
 _SUBSCRIPTS = ("ij,ij->i", "ij,ij->j")
 
 
@@ -31,8 +32,9 @@ def measure_norms(
     if sums is not None:
         lines = x.T if axis else x
         with np.errstate(all="ignore"):
-            for start, end, to in zip((0, *ends[:-1]), ends, sums, strict=True):
-                to[...] = 0
-                for at in range(start, end, _RUN):  # shorter chains of additions err less
-                    to += lines[:, at : min(at + _RUN, end)].sum(axis=1, dtype=np.float64)
+            sums[...] = 0
+            for start, end, total, low in zip((0, *ends[:-1]), ends, *sums, strict=True):
+                for at in range(start, end, _RUN):
+                    some = lines[:, at : min(at + _RUN, end)].sum(axis=1, dtype=np.float64)
+                    add_exactly(total, low, some)
     return 1.0

@@ -172,7 +172,8 @@ const char *falcon_scheme_check(const falcon_scheme *scheme);
 
 /* sums[i] = squared 2-norm of line i, lines x len elements (norms.c).  odd: NULL, or where k_stride is 1 that of the
  * elements 1, 3, ..., which then do not count in sums.  totals: NULL, or for each of the segments of K between two of
- * cuts[0] = 0, ..., cuts[segments] = len, the sum of the elements of each line. */
+ * cuts[0] = 0, ..., cuts[segments] = len, the sum of the elements of each line; and behind these what rounding took
+ * from each. */
 void falcon_norms(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptrdiff_t len, ptrdiff_t line_stride,
                   ptrdiff_t k_stride, int threads, double *sums, double *odd, const ptrdiff_t *cuts, int segments,
                   double *totals);

@@ -24,7 +24,8 @@ typedef struct {
 } fl_norm_job;
 
 /* Neither lines nor steps are neighbours in memory: copied a few at a time. */
-static void strided(const fl_norm_job *j, const char *x, ptrdiff_t lines, ptrdiff_t len, double *sums, double *totals) {
+static void strided(const fl_norm_job *j, const char *x, ptrdiff_t lines, ptrdiff_t len, double *sums, double *totals,
+                    double *lows) {
     char *copy = fl_scratch();
     _Static_assert(STEPS * MOST_LINES * LARGEST <= FL_SCRATCH, "what is copied at a time");
     const ptrdiff_t width = FL_MIN(MOST_LINES, j->kern->mr), elem = j->kern->elem;
@@ -33,7 +34,8 @@ static void strided(const fl_norm_job *j, const char *x, ptrdiff_t lines, ptrdif
             const ptrdiff_t some = FL_MIN(width, lines - i), steps = FL_MIN(STEPS, len - k);
             const char *from = x + (i * j->line_stride + k * j->k_stride) * elem;
             fl_gather(from, j->line_stride, j->k_stride, some, steps, elem, copy, width);
-            j->kern->norm_axpy(some, steps, copy, width, sums + i, NULL, totals ? totals + i : NULL);
+            j->kern->norm_axpy(some, steps, copy, width, sums + i, NULL, totals ? totals + i : NULL,
+                               lows ? lows + i : NULL);
         }
 }
 
@@ -42,12 +44,13 @@ static void do_segment(const fl_norm_job *j, ptrdiff_t i, ptrdiff_t lines, int s
     const ptrdiff_t k = j->cuts[s], len = j->cuts[s + 1] - k;
     const char *x = j->x + (i * j->line_stride + k * j->k_stride) * j->kern->elem;
     double *totals = j->totals ? j->totals + s * j->lines + i : NULL;
+    double *lows = totals ? totals + j->segments * j->lines : NULL;
     if (j->k_stride == 1)
-        j->kern->norm_dot(lines, len, x, j->line_stride, j->sums + i, j->odd ? j->odd + i : NULL, totals);
+        j->kern->norm_dot(lines, len, x, j->line_stride, j->sums + i, j->odd ? j->odd + i : NULL, totals, lows);
     else if (j->line_stride == 1)
-        j->kern->norm_axpy(lines, len, x, j->k_stride, j->sums + i, NULL, totals);
+        j->kern->norm_axpy(lines, len, x, j->k_stride, j->sums + i, NULL, totals, lows);
     else
-        strided(j, x, lines, len, j->sums + i, totals);
+        strided(j, x, lines, len, j->sums + i, totals, lows);
 }
 
 static void do_strip(void *job, ptrdiff_t first, ptrdiff_t end) {
@@ -58,7 +61,7 @@ static void do_strip(void *job, ptrdiff_t first, ptrdiff_t end) {
     memset(sums, 0, (size_t)lines * sizeof *sums);
     if (odd)
         memset(odd, 0, (size_t)lines * sizeof *odd);
-    for (int s = 0; j->totals && s < j->segments; s++)
+    for (int s = 0; j->totals && s < 2 * j->segments; s++)
         memset(j->totals + s * j->lines + i, 0, (size_t)lines * sizeof *sums);
     const ptrdiff_t some = j->k_stride == 1 ? 1 : lines; /* of a line, all segments are read in turn */
     for (ptrdiff_t l = 0; l < lines; l += some)

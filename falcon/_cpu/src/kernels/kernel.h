@@ -125,9 +125,10 @@ enum falcon_c_form { FALCON_C_ELEM, FALCON_C_ACC, FALCON_N_C_FORM };
 typedef void (*falcon_gemv_fn)(ptrdiff_t lines, ptrdiff_t len, const void *mat, ptrdiff_t s, const void *x, void *y);
 /* sums[i] += sum over k < len of mat(i, k)^2 for i < lines.  dot, axpy: strides as in falcon_gemv_fn.  axpy takes
  * FALCON_NORM_LINES lines at a time, whose sums stay in L1.  odd: where dot adds the squares of odd k instead, if it is
- * not NULL; axpy has none.  totals: NULL, or to which the elements themselves are added. */
+ * not NULL; axpy has none.  totals: NULL, or to which the elements themselves are added, and lows, to which axpy adds
+ * what rounding took from totals. */
 typedef void (*falcon_norm_fn)(ptrdiff_t lines, ptrdiff_t len, const void *mat, ptrdiff_t s, double *sums, double *odd,
-                               double *totals);
+                               double *totals, double *lows);
 enum { FALCON_NORM_LINES = 1024, FALCON_NORM_RUN = 2048, FALCON_TOTAL_RUN = 64 };
 
 enum { FALCON_MODULO_RUN = 512, FALCON_MOST_NUMBERS = 40 };

@@ -6,8 +6,9 @@
  * underflowed.  Both values tell the caller that the line could not be measured.
  */
 static void X_NAME(norm_dot)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, ptrdiff_t is, double *sums, double *odd,
-                             double *totals) {
+                             double *totals, double *lows) {
     const X_T *mat = mat_;
+    (void)lows;
     for (ptrdiff_t i = 0; i < lines; i++, mat += is) {
         double sum[2] = {0}, total[2] = {0};
         for (ptrdiff_t k0 = 0; k0 < len; k0 += FALCON_NORM_RUN) {
@@ -76,7 +77,7 @@ INLINE void X_NAME(norm_steps)(const int steps, const int counts, ptrdiff_t line
 }
 
 INLINE void X_NAME(norm_columns)(const int counts, ptrdiff_t lines, ptrdiff_t len, const X_T *mat, ptrdiff_t ks,
-                                 double *sums, double *totals) {
+                                 double *sums, double *totals, double *lows) {
     const ptrdiff_t most = counts ? FALCON_TOTAL_RUN : FALCON_NORM_RUN;
     T squares[FALCON_NORM_LINES], counted[FALCON_NORM_LINES];
     for (ptrdiff_t i0 = 0; i0 < lines; i0 += FALCON_NORM_LINES) {
@@ -93,17 +94,20 @@ INLINE void X_NAME(norm_columns)(const int counts, ptrdiff_t lines, ptrdiff_t le
                 X_NAME(norm_steps)(1, counts, width, mat + k * ks + i0, ks, squares, counted);
             for (ptrdiff_t i = 0; i < width; i++)
                 sums[i0 + i] += (double)squares[i];
-            for (ptrdiff_t i = 0; counts && i < width; i++)
-                totals[i0 + i] += (double)counted[i];
+            for (ptrdiff_t i = i0; counts && i < i0 + width; i++) {
+                const double x = totals[i], y = (double)counted[i - i0], sum = x + y, back = sum - x;
+                totals[i] = sum;
+                lows[i] += (x - (sum - back)) + (y - back);
+            }
         }
     }
 }
 
 static void X_NAME(norm_axpy)(ptrdiff_t lines, ptrdiff_t len, const void *mat, ptrdiff_t ks, double *sums, double *odd,
-                              double *totals) {
+                              double *totals, double *lows) {
     (void)odd;
     if (totals)
-        X_NAME(norm_columns)(1, lines, len, mat, ks, sums, totals);
+        X_NAME(norm_columns)(1, lines, len, mat, ks, sums, totals, lows);
     else
-        X_NAME(norm_columns)(0, lines, len, mat, ks, sums, NULL);
+        X_NAME(norm_columns)(0, lines, len, mat, ks, sums, NULL, NULL);
 }
