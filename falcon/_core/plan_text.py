@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .centring import may_centre
 from .text import format_table
 
 
@@ -24,6 +25,7 @@ def summary(plan: Any) -> str:
         where = f"C[{x.rows.start}:{x.rows.stop}, {x.columns.start}:{x.columns.stop}]"
         lines.append(f"  {where}: {x.plan.method.label} on backend {x.plan.backend.name}")
     exact = "exact" if p.is_exact else f"{plan.growth:.2f} x classical RMS error"
+    exact += ", less where data have a mean" if may_centre(plan) else ""
     lines.append(f"  growth     {exact}")
     lines.append(f"  workspace  {plan.workspace / 2**20:.1f} MiB")
     if plan.seconds:

@@ -135,8 +135,12 @@ def _centring(
     kind, limit = plan.problem.operand.accumulator.numpy, plan.options.workspace_limit
     with np.errstate(all="ignore"):
         found = choose_centring(kind, passes, squares, totals, only_a=only_a)
-    fits = found is None or limit is None or plan.workspace + found.nbytes <= limit
-    return found if fits else None
+    if found is None or (limit is not None and plan.workspace + found.nbytes > limit):
+        return None
+    left = [float(np.sqrt(np.mean(x))) for x in found.residues]
+    text = "falcon: %s is centred: %.2f and %.2f of the norms of A and B are left"
+    _log.debug(text, plan.problem, *left)
+    return found
 
 
 def _by_norms(

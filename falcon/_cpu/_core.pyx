@@ -199,7 +199,7 @@ cdef class Layout:
 
         They begin where the one before ends, the first at 0; some may be empty.
         """
-        cdef ptrdiff_t start, end, block, step, l, s
+        cdef ptrdiff_t start, end, block, step, part, s
         cdef ptrdiff_t parts = 1 if self.scheme is None else self.scheme.s.k
         passes = []
         for start in range(0, self.problem.K, max(self.cut.kb, 1)):
@@ -207,8 +207,8 @@ cdef class Layout:
             block = -(-(end - start) // parts)
             step = min(self.cut.kc, -(-block // self.kern.k_grain) * self.kern.k_grain)
             step *= max(1, FALCON_SEGMENT // step)
-            passes.append([min(start + l * block + min(s + step, block), end)
-                           for l in range(parts) for s in range(0, block, step)])
+            passes.append([min(start + part * block + min(s + step, block), end)
+                           for part in range(parts) for s in range(0, block, step)])
         return passes
 
     @property
@@ -299,8 +299,8 @@ def norms(x, sums, int axis=0, int threads=1, isa=None, kind=None, cuts=None, to
     kind: the dtype of DTYPES that x's elements are; None: the one for its NumPy dtype.
     Inf where a square overflows the dtype; 0 where all of a line are 0 or underflow.  Twice as many
     sums: those of odd steps, which must be neighbours in memory, are the second half.
-    cuts: where segments of all lines begin and end, intp from 0 on.  totals: float64, 2 x segments x
-    lines, for the sums of their elements, and what rounding took from these.
+    cuts: where segments of all lines begin and end, intp from 0 on.  totals: float64, for the sums
+    of their elements, segments x lines, and for what rounding took from each.
     """
     cdef Py_buffer v[4]  # x, sums, cuts, totals
     cdef ptrdiff_t rs, cs, lines, steps

@@ -185,18 +185,29 @@ def _check_centred(adapter: Adapter, dtype: DType) -> None:
 
 
 def _apart(x: np.ndarray, dtype: DType, axis: int) -> np.ndarray:
-    """Return a copy of matrices without the means along an axis."""
-    wide = np.result_type(np.float64, dtype.numpy if dtype.is_complex else np.float64)
-    left, length, means = np.empty(x.shape, dtype.numpy), x.shape[axis], np.zeros(1, wide)
+    """Return a copy of matrices without the means along an axis.
+
+    In two steps: sums of what the first one leaves are precise, however large a mean is.
+    """
+    wide = np.dtype(np.float32) if dtype.itemsize < 4 else dtype.numpy
+    left, length = np.empty(x.shape, wide), max(x.shape[axis], 1)
     strips = [(..., slice(i, i + _STRIP), slice(None)) for i in range(0, x.shape[-2], _STRIP)]
     with np.errstate(all="ignore"):
-        for strip in strips if axis == -2 else ():
-            means = means + x[strip].sum(axis, wide, keepdims=True) / length
-        for strip in strips:
-            if axis == -1:
-                means = x[strip].sum(axis, wide, keepdims=True) / max(length, 1)
-            left[strip] = x[strip].astype(wide) - means
-    return left
+        if axis == -1:  # of each strip alone
+            for strip in strips:
+                np.copyto(left[strip], x[strip], casting="unsafe")
+                for _ in range(2):
+                    left[strip] -= left[strip].sum(axis, keepdims=True) / length
+        else:
+            first, rest = (np.zeros((*x.shape[:-2], 1, x.shape[-1]), wide) for _ in range(2))
+            for strip in strips:
+                first += x[strip].sum(axis, wide, keepdims=True) / length
+            for strip in strips:
+                np.subtract(x[strip], first, out=left[strip], casting="unsafe")
+                rest += left[strip].sum(axis, keepdims=True) / length
+            for strip in strips:
+                left[strip] -= rest
+    return left.astype(dtype.numpy, copy=False)
 
 
 def _is_real(x: Any) -> bool:
