@@ -1,5 +1,6 @@
 """Centring: products of data with a mean, by schemes that subtract it."""
 
+import pickle
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -75,6 +76,18 @@ def test_the_classical_algorithm_centres_on_request(gemm, shape):
     assert off(gemm(a, b, scheme="classical", centre=True), e) < 0.7 * off(np.matmul(a, b), e)
     with falcon.config(centre=True):
         assert off(gemm(a, b), e) < 0.7 * off(np.matmul(a, b), e)
+
+
+def test_a_trivial_scheme_is_another_classical_algorithm(gemm):
+    """The engine's own, which centres nothing; that of centred plans is pickled as it is."""
+    a, b = drawn("uniform", "f4", shape=(100, 700, 90))
+    one = falcon.schemes.classical(1, 1, 1)
+    e, c = exactly(a, b), gemm(a, b, scheme=one, centre=True)
+    np.testing.assert_allclose(c, e, rtol=1e-5)
+    plan = falcon.plan(a, b, scheme="classical", centre=True, backend=gemm.keywords["backend"])
+    again = pickle.loads(pickle.dumps(plan))
+    np.testing.assert_array_equal(again(a, b), plan(a, b))
+    assert "less where data have a mean" in str(again)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])

@@ -36,7 +36,8 @@ def scaling_of(
     """
     if plan.method.arithmetic is INT64_BY_FLOAT64:
         return Scaling() if _fits_float64(plan, a, b, *others) else None
-    passes = plan.method.layout.segments if may_centre(plan) else ()
+    layout = plan.method.layout
+    passes = layout.segments if may_centre(plan) and layout.scheme is not None else ()
     return choose_scaling(plan, a, b, partial(_measure, plan), workspace, nbytes, passes)
 
 

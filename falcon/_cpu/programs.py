@@ -12,14 +12,19 @@ from falcon.schemes import ComplexScheme, Scheme
 from . import _core
 
 
-@lru_cache(maxsize=1024)  # the catalogue has a quarter of that
 def engine_scheme(scheme: Scheme | ComplexScheme | None) -> _core.Scheme | None:
     """Return the engine's form of `scheme`; a packed operand keeps the one it was packed for.
 
     None, and a trivial scheme, are the engine's own classical algorithm, which centres nothing.
     """
-    if scheme is None or (scheme.rank == 1 and scheme is not CENTRED):
+    if scheme is None or (scheme.rank == 1 and scheme.name != CENTRED.name):
         return None
+    return converted(scheme)
+
+
+@lru_cache(maxsize=1024)  # the catalogue has a quarter of that
+def converted(scheme: Scheme | ComplexScheme) -> _core.Scheme:
+    """Return a scheme as data."""
     components = 2 if isinstance(scheme, ComplexScheme) else 1
     sums = combine_a(scheme), combine_b(scheme), updates(scheme)
     return _core.Scheme(*scheme.format, *sums, components)

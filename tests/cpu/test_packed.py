@@ -144,10 +144,10 @@ def test_the_engine_refuses_a_packed_b_of_another_kind():
 
 
 def test_a_packed_operand_keeps_the_engines_form_of_its_scheme():
-    programs.engine_scheme.cache_clear()
+    programs.converted.cache_clear()
     b = np.eye(32)
     packed = falcon.pack(b, scheme="strassen", backend="cpu")
-    programs.engine_scheme.cache_clear()
+    programs.converted.cache_clear()
     strassen = schemes.get("strassen")
     equal = schemes.Scheme(strassen.U, strassen.V, strassen.W, "another object")
     for scheme in (strassen, equal):
