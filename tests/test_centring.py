@@ -252,7 +252,7 @@ def test_what_is_subtracted_is_what_is_added():
         sums = [np.array([x, np.zeros_like(x)]) for x in parts]
         totals = tuple(Totals(x, y) for x, y in zip(sums, (a, b), strict=True))
         found = choose_centring(np.dtype("f8"), passes, squares, totals)
-        x, y = found.left_of(a, b, passes)
+        x, y = found.without(a, b, passes)
         assert (x * x).sum() < 0.6 * (a * a).sum() and (y * y).sum() < 0.1 * (b * b).sum()
         product = x @ y
         found.add_to(product)

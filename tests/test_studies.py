@@ -103,7 +103,7 @@ def test_pages_of_record_files(tmp_path):
     nothing.update(cases=[], peak=None)
     first, *_, last = found["cases"]
     first["label"], found["machine"]["cpu"] = "<b>harm", "A & B"
-    first["speedups"]["numpy"].update(known=False, uncertainty=0.3)
+    first["speedups"]["numpy"].update(known=False, low=0.9, high=1.6)
     first["sides"]["numpy"]["correct"] = False
     for of in "sides", "speedups":
         last[of]["one<dnn>"] = last[of]["numpy"]
@@ -117,7 +117,7 @@ def test_pages_of_record_files(tmp_path):
     assert "A &amp; B" in page and "&lt;b&gt;harm" in page
     assert not re.search("<b>harm|<dnn>|<script|@import|url", page)
     assert '<p class="severe">WRONG RESULT: numpy' in page
-    assert '<p class="warning">1 of 9 ratios not known to 2 %' in page
+    assert '<p class="warning">1 of 9 ratios are not decided' in page
     assert re.findall(r'(?:src|href)="(.{19})', page) == ["data:image/svg+xml;"] * 2
     assert "<img" not in empty and len([*(tmp_path / "new/none").iterdir()]) == 1
     for name in "rates", "speedups":

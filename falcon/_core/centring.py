@@ -7,8 +7,8 @@ r"""Subtract means before a scheme adds rows: errors are then those of what is l
 What is left has both signs: its norms are smaller, and sums walk instead of growing. Means and sums
 are those of segments of K, which a backend names; `m S` has a row and a column for each, formed in
 accumulators: first what single segments have beside the mean of the whole, if any, then that mean
-times the whole sum, which is the only term of most data. B's columns may be centred instead of A's
-rows: the operand of which means explain more is. docs/accuracy.md has the bound.
+times the whole sum, as two numbers, which are the only terms of most data. B's columns are centred
+too, for the sums of what is left of A. docs/accuracy.md has the bound.
 
 A mean is rounded to `_BITS` bits of the line's root mean square, and is 0 where it is below
 `_LEAST` of that, so that data without a mean stay as they are, and sparse lines sparse. Where norms
@@ -101,8 +101,8 @@ class Centring:
         means = (x for x in (self.a_means, self.b_means) if x is not None)
         return sum(x.nbytes for x in (*means, self.left, self.right))
 
-    def left_of(self, a: np.ndarray, b: np.ndarray, passes: Passes) -> tuple[Any, Any]:
-        """Return the operands without means, one of them a copy."""
+    def without(self, a: np.ndarray, b: np.ndarray, passes: Passes) -> tuple[Any, Any]:
+        """Return the operands without their means."""
         lengths, given = np.diff(all_ends(passes), prepend=0), (self.a_means, self.b_means)
         of_a, of_b = (x if x is None or len(x) == 1 else x.repeat(lengths, 0) for x in given)
         return a if of_a is None else a - of_a.T, b if of_b is None else b - of_b

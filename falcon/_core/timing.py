@@ -22,6 +22,8 @@ REST_SECONDS = 0.15
 # Relative uncertainty up to which the median of the ratios counts as known, and the least pairs.
 TOLERANCE = 0.02
 LEAST_PAIRS = 5
+# Two speeds are called equal if the whole interval of their ratio is within this factor of 1.
+EQUAL = 1.05
 # Largest number of rounds, as a multiple of the least number.
 _MOST_ROUNDS = 4
 # A first call that takes less than this is repeated: it may have compiled or loaded something.
@@ -61,9 +63,20 @@ class Estimate:
         """Whether there are enough values, and the median is known to `TOLERANCE`."""
         return self.count >= LEAST_PAIRS and self.uncertainty <= TOLERANCE
 
+    @property
+    def verdict(self) -> str:
+        """What a ratio of speeds says: "faster", "slower", "as fast", or "not decided".
+
+        The first two if the whole interval is on one side of 1, "as fast" if it is within `EQUAL`.
+        """
+        if self.count < LEAST_PAIRS:
+            return "not decided"
+        if self.low > 1 or self.high < 1:
+            return "faster" if self.low > 1 else "slower"
+        return "as fast" if self.low >= 1 / EQUAL and self.high <= EQUAL else "not decided"
+
     def __str__(self) -> str:
-        mark = "" if self.known else "*"
-        return f"{self.median:.3f} ±{self.uncertainty * self.median:.3f}{mark}"
+        return f"{self.median:.3f} ±{self.uncertainty * self.median:.3f}"
 
     def document(self) -> dict[str, Any]:
         """Return the estimate as a JSON object."""
@@ -82,14 +95,33 @@ def _rank(count: int) -> int:
     return rank
 
 
-def geometric_mean(estimates: Iterable[Estimate]) -> tuple[float, float]:
-    """Return the geometric mean of medians and its relative uncertainty.
+def geometric_mean(estimates: Iterable[Estimate]) -> Estimate | None:
+    """Return the geometric mean of the medians of at least `LEAST_PAIRS`; None if there are none.
 
-    The errors of the medians are assumed to be independent.
+    Its interval is that of independent errors; `count` is the least of theirs.
     """
-    found = list(estimates)
+    found = [x for x in estimates if x.count >= LEAST_PAIRS]
+    if not found:
+        return None
     mean = exp(sum(log(x.median) for x in found) / len(found))
-    return mean, sqrt(sum(x.uncertainty**2 for x in found)) / len(found)
+    low, high = (
+        exp(sqrt(sum(log(x.median / getattr(x, end)) ** 2 for x in found)) / len(found))
+        for end in ("low", "high")
+    )
+    return Estimate(mean, mean / low, mean * high, min(x.count for x in found))
+
+
+def variation(call: Callable[[], Any], seconds: float = 2.0) -> float:
+    """Return how much the times of equal calls differ: that above 9 of 10 over that below 9 of 10.
+
+    Calls are made for so many seconds with short pauses, at least two.
+    """
+    end, times = time.monotonic() + seconds, [timed(call) for _ in range(2)]
+    while time.monotonic() < end:
+        times.append(timed(call))
+        time.sleep(0.02)
+    times.sort()
+    return times[-1 - len(times) // 10] / times[len(times) // 10]
 
 
 @dataclass(frozen=True, slots=True)

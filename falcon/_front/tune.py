@@ -201,7 +201,7 @@ def tune(
             problem = plan.problem
         compared = compare(plan, rivals(plan, candidates), rounds)
         best = min(compared, key=lambda x: x.ratio.median)
-        if best.ratio.median * _CLEARLY > 1:
+        if best.ratio.median * _CLEARLY > 1 or best.ratio.high >= 1:  # of times: not decided
             best = compared[0]
         others = tuple(x for x in compared if x is not best)
         _keep(problem, best, others)  # after every shape: Ctrl-C does not lose those before

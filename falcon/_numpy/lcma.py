@@ -128,7 +128,7 @@ def multiply(
     centring = scaling.centring
     right: np.ndarray = b.payload if isinstance(b, PackedOperand) else b
     if centring is not None:
-        a, right = centring.left_of(a, right, passes)
+        a, right = centring.without(a, right, passes)
     a = scaling.of_rows(a, dtype)
     right = right if isinstance(b, PackedOperand) else scaling.of_columns(right, dtype)
     as_it_is = not scaling and centring is None

@@ -13,6 +13,7 @@ import numpy as np
 
 import falcon
 from falcon._core.dtypes import DType, of
+from falcon._core.timing import variation
 from falcon._numpy.threads import limited
 
 from . import compare
@@ -37,6 +38,18 @@ class BesideNumpy(Comparison):
                   "2048,2048,2048, takes seconds", file=sys.stderr)  # fmt: skip
         cases = compare.that_fit(cases, options.max_gib or 4.0, 3)
         super().__init__(options, settings, cases)
+
+    @contextmanager
+    def session(self, document: dict[str, Any], say: Say, seconds: float) -> Iterator[None]:
+        """Add a session, and how much equal products of this machine differ."""
+        with super().session(document, say, seconds):
+            say("how much this machine varies")
+            x, out = np.ones((384, 384), np.float32), np.empty((384, 384), np.float32)
+            least = min(2.0, self.case_seconds / 5)
+            with limited(self.threads):
+                varies = variation(partial(np.matmul, x, x, out=out), least)
+            document["sessions"][-1]["varies"] = round(varies, 3)
+            yield
 
     @contextmanager
     def sides(self, case: Case, say: Say) -> Iterator[Prepared]:

@@ -6,14 +6,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from math import inf
 from typing import Any
 
 from falcon._core.text import format_table
-from falcon._core.timing import Estimate, geometric_mean
+from falcon._core.timing import EQUAL, LEAST_PAIRS, Estimate, geometric_mean
 
 from .records import CLASSICAL, FALCON, NUMPY, PACKED, packed_memory, ratio
-from .tables import NO_VERDICT, ratio_cell
+from .tables import TOO_FEW, interval, ratio_cell
 
 _WIDTH = 100
 
@@ -57,7 +56,7 @@ def format_summary(cases: list[dict[str, Any]]) -> str:
     lines = [x if len(x) <= _WIDTH else f"{x[: _WIDTH - 3].rstrip()}..." for x in lines]
     note = (
         "GFLOP/s: 2MNK / time. / NumPy: median ratio of speeds, pair by pair, and half the width\n"
-        "of its 95 % interval; *: not known to 2 %"
+        f"of its 95 % interval; ?, and in no mean: fewer than {LEAST_PAIRS} pairs"
     )
     return "\n".join([*lines, *failed, note])
 
@@ -68,21 +67,27 @@ def answer(document: dict[str, Any]) -> str:
     mine, packed = (_over_numpy(cases, side) for side in (FALCON, PACKED))
     what = "layer" if packed else "product"
     what = f"this {what}" if len(cases) == 1 else f"these {what}s"
-    mean, uncertainty = geometric_mean(mine) if mine else (1.0, inf)
-    if uncertainty >= NO_VERDICT:
-        return f"how fast falcon multiplies {what} is not known: too few pairs or too much noise"
-    speed = f"{mean:.2f} times as fast as NumPy (±{uncertainty * mean:.2f})"
-    if abs(mean - 1) <= uncertainty * mean:
-        speed = f"as fast as NumPy (within {100 * uncertainty:.0f} %)"
     held = document["machine"].get("numpy_held")
-    line = f"on this machine falcon multiplies {what} {speed}{f'; {held}' if held else ''}"
+    line = f"on this machine falcon multiplies {what} {_speed(mine)}{f'; {held}' if held else ''}"
     if not packed:
         return line
     memory = packed_memory([x for x in cases if PACKED in x["sides"]])
     return (
-        f"with weights packed beforehand {geometric_mean(packed)[0]:.2f} times, for "
-        f"{memory:.2f} times their memory\n{line}"
+        f"with weights packed beforehand {_speed(packed)}; {memory:.2f} times their memory\n{line}"
     )
+
+
+def _speed(found: list[Estimate]) -> str:
+    """Return the mean of some ratios over NumPy in words, with its verdict."""
+    mean = geometric_mean(found)
+    if mean is None:
+        return f"as fast as NumPy or not: not decided, as {TOO_FEW}"
+    used = sum(x.count >= LEAST_PAIRS for x in found)
+    some = "" if used == len(found) else f" ({used} of {len(found)})"
+    verdict = mean.verdict
+    if verdict == "as fast":
+        verdict = f"as fast, within {100 * (EQUAL - 1):.0f} %"
+    return f"at {interval(mean)} times NumPy's speed: {verdict}{some}"
 
 
 def _rows(cases: list[dict[str, Any]]) -> list[int]:

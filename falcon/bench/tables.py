@@ -7,18 +7,18 @@ from typing import Any
 
 from falcon._core.dtypes import of
 from falcon._core.text import format_table
-from falcon._core.timing import LEAST_PAIRS, Estimate, geometric_mean
+from falcon._core.timing import EQUAL, LEAST_PAIRS, Estimate, geometric_mean
 
 from .records import CLASSICAL, FALCON, estimate_of, ratio
 
-INTERVAL = "± distance to the farther end of its 95 % confidence interval; * not known to 2 %"
+INTERVAL = "± distance to the farther end of its 95 % confidence interval"
 
 
 def doubts(document: dict[str, Any]) -> tuple[list[str], list[str]]:
     """Return what is wrong with a record file, and what else is a reason not to trust it."""
     held = document["machine"].get("numpy_held")
     wrong, others = [], [held] if held else []
-    ratios, unknown = 0, []
+    ratios, open_ones = 0, []
     threads: dict[str, None] = {}  # sides that had another number of them
     for x in document["cases"]:
         by_blas = of(x["dtype"]).has_blas  # NumPy's loops for other types have one thread
@@ -31,27 +31,35 @@ def doubts(document: dict[str, Any]) -> tuple[list[str], list[str]]:
         wrong += [f"{name} failed on {x['key']}: {why}" for name, why in x["failed"].items()]
         for name, y in x["speedups"].items():
             ratios += 1
-            if not y["known"]:
+            found = estimate_of(y)
+            if found.verdict == "not decided":
                 key = f"{x['label']} {x['key']}".strip()
-                unknown.append(f"{key} ({name} to {100 * y['uncertainty']:.1f} %)")
+                open_ones.append(f"{key} ({name}, {interval(found)})")
     if threads:
         others.append(f"not all sides had {document['threads']} threads: {', '.join(threads)}")
-    if unknown:
+    if open_ones:
+        varies = max((x.get("varies", 1.0) for x in document["sessions"]), default=1.0)
+        said = (
+            f"; equal products took up to {varies:.1f} times as long here" if varies > 1.1 else ""
+        )
         others.append(
-            f"{len(unknown)} of {ratios} ratios not known to 2 %, or from fewer than "
-            f"{LEAST_PAIRS} pairs: {', '.join(unknown[:3])}{' ...' if unknown[3:] else ''}; repeat "
-            "when the machine is quiet, or with a larger --case-seconds"
+            f"{len(open_ones)} of {ratios} ratios are not decided, or from fewer than "
+            f"{LEAST_PAIRS} pairs: {', '.join(open_ones[:3])}{' ...' if open_ones[3:] else ''}"
+            f"{said}; a larger --case-seconds decides more"
         )
     return wrong, others
+
+
+def interval(found: Estimate) -> str:
+    """Return the interval of a ratio in words."""
+    if found.count < 2:
+        return "one pair"
+    return f"{found.low:.2f} to {found.high:.2f}"
 
 
 def side_names(cases: Iterable[dict[str, Any]]) -> list[str]:
     """Return the names of the sides of some cases, falcon first."""
     return list(dict.fromkeys(name for x in cases for name in x["sides"]))
-
-
-# Relative half width of a mean's interval from which on it says nothing.
-NO_VERDICT = 0.5
 
 
 def verdicts(document: dict[str, Any]) -> list[tuple[str, str]]:
@@ -71,25 +79,29 @@ def verdicts(document: dict[str, Any]) -> list[tuple[str, str]]:
         }
         if means:
             held = document["machine"].get("numpy_held", "")
-            judged.append((group, _fastest(means, held)))
+            known = {name: mean for name, mean in means.items() if mean is not None}
+            judged.append((group, _fastest(known, held) if known else f"not decided: {TOO_FEW}"))
     return judged
 
 
-def _fastest(means: dict[str, tuple[float, float]], held: str) -> str:
+TOO_FEW = f"no product has {LEAST_PAIRS} pairs"
+
+
+def _fastest(means: dict[str, Estimate], held: str) -> str:
     """Return in a few words which side is the fastest.
 
-    `means`: per side the mean of falcon's speed-ups over it, and its relative uncertainty; `held`:
-    whether NumPy was held to older kernels, in words.
+    `means`: per side the mean of falcon's speed-ups over it; `held`: whether NumPy was held to
+    older kernels, in words.
     """
-    name, (mean, uncertainty) = min(means.items(), key=lambda x: x[1][0])
-    if uncertainty >= NO_VERDICT:
-        return "not known: too few pairs or too much noise"
-    if abs(mean - 1) <= uncertainty * mean:
-        return f"falcon and {name}, equal within the uncertainty"
-    if mean > 1:
+    name, mean = min(means.items(), key=lambda x: x[1].median)
+    if mean.verdict == "not decided":
+        return f"not decided: falcon at {interval(mean)} of the speed of {name}"
+    if mean.verdict == "as fast":
+        return f"falcon and {name}, within {100 * (EQUAL - 1):.0f} %"
+    if mean.verdict == "faster":
         note = f" ({held})" if held and "numpy (best kernels)" not in means else ""
-        return f"falcon, {mean:.3f} times as fast as {name}{note}"
-    return f"{name}, {1 / mean:.3f} times as fast as falcon"
+        return f"falcon, {mean.median:.3f} times as fast as {name}{note}"
+    return f"{name}, {1 / mean.median:.3f} times as fast as falcon"
 
 
 def describe_machine(document: dict[str, Any]) -> str:
@@ -171,11 +183,10 @@ def format_cases(cases: Sequence[dict[str, Any]]) -> str:
 
 def ratio_cell(found: list[Estimate]) -> str:
     """Return a ratio in a table's cell, or the geometric mean of several."""
-    if not found:
+    mean = found[0] if len(found) == 1 else geometric_mean(found)
+    if mean is None:
         return ""
-    mean, uncertainty = geometric_mean(found)
-    width = f"{mean * uncertainty:.3f}" if uncertainty < NO_VERDICT else "?"
-    return f"{mean:.3f} ±{width}{'*' if len(found) == 1 and not found[0].known else ' '}"
+    return str(mean) if mean.count >= LEAST_PAIRS else f"{mean.median:.3f} ±?"
 
 
 def _fastest_library(case: dict[str, Any]) -> str:

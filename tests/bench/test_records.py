@@ -65,11 +65,12 @@ def test_read(tmp_path, document):
 def test_warnings(document):
     assert tables.doubts(document) == ([], [])
     case = document["cases"][0]
-    case["speedups"]["numpy"].update(known=False, uncertainty=0.08)
+    case["speedups"]["numpy"].update(median=1.1, low=0.9, high=1.3)
     case["sides"]["numpy"]["correct"] = False
     case["failed"] = {"mkl": "MemoryError"}
+    document["sessions"][0]["varies"] = 1.8
     (wrong, failed), (unknown,) = tables.doubts(document)
-    assert "squares 8x8x8 float32 (numpy to 8.0 %)" in unknown
+    assert "squares 8x8x8 float32 (numpy, 0.90 to 1.30); equal products took up to 1.8" in unknown
     assert "WRONG RESULT: numpy on squares 8x8x8 float32" in wrong
     assert failed == "mkl failed on squares 8x8x8 float32: MemoryError"
 
@@ -119,14 +120,17 @@ def test_verdicts(document):
     assert fastest()[0] == "falcon, 1.200 times as fast as numpy (best kernels)"
     for case in document["cases"]:
         del case["speedups"]["numpy (best kernels)"]
-        case["speedups"]["numpy"].update(median=1.01, low=0.9, high=1.1)
-    assert fastest()[0] == "falcon and numpy, equal within the uncertainty"
+        case["speedups"]["numpy"].update(median=1.01, low=0.9, high=1.3)
+    assert fastest()[0] == "not decided: falcon at 0.93 to 1.21 of the speed of numpy"
+    for case in document["cases"]:
+        case["speedups"]["numpy"].update(median=1.01, low=0.97, high=1.04)
+    assert fastest()[0] == "falcon and numpy, within 5 %"
     for case in document["cases"]:
         case["speedups"]["numpy"].update(median=0.5, low=0.5, high=0.5)
     assert fastest()[1] == "numpy, 2.000 times as fast as falcon"
     for case in document["cases"]:
         case["speedups"]["numpy"].update(count=1)
-    assert fastest()[1].startswith("not known: too few pairs")
+    assert fastest()[1] == "not decided: no product has 5 pairs"
     document["cases"] = []
     assert fastest() == []
 
@@ -139,10 +143,11 @@ def test_a_file_of_this_process(capsys, doors):
     validate(found)
     assert found["cases"][0]["sides"]["falcon"]["plan"]["scheme"] == "strassen"
     assert 0 < found["cases"][0]["sides"]["numpy"]["error"] < 1e-15
+    assert found["sessions"][0].pop("varies") >= 1
     assert tables.doubts(found)[1] == [
-        "2 of 2 ratios not known to 2 %, or from fewer than 5 pairs: given 40x30x20 float64 "
-        "(falcon classical to 100.0 %), given 40x30x20 float64 (numpy to 100.0 %); repeat when the "
-        "machine is quiet, or with a larger --case-seconds"
+        "2 of 2 ratios are not decided, or from fewer than 5 pairs: given 40x30x20 float64 "
+        "(falcon classical, one pair), given 40x30x20 float64 (numpy, one pair); a larger "
+        "--case-seconds decides more"
     ]
     found["cases"][0]["label"] = "qkv"
     assert "pairs: qkv given 40x30x20 float64 (" in tables.doubts(found)[1][0]

@@ -6,7 +6,7 @@ from itertools import chain, pairwise
 import numpy as np
 import pytest
 
-from falcon._core.timing import Estimate, Record, Side, geometric_mean, interleave
+from falcon._core.timing import Estimate, Record, Side, geometric_mean, interleave, variation
 
 
 class Sides:  # whose calls alone move the clock
@@ -34,7 +34,7 @@ def test_an_estimate():
     assert found == Estimate(3.0, 1.0, 5.0, 5)
     assert found.uncertainty == pytest.approx(2 / 3)
     assert not found.known
-    assert str(found) == "3.000 ±2.000*"
+    assert str(found) == "3.000 ±2.000"
     assert found.document()["known"] is False
     assert Estimate.of(range(1, 21)) == Estimate(10.5, 6, 15, 20)
 
@@ -65,9 +65,32 @@ def test_ratios_are_those_of_pairs():
 
 
 def test_geometric_mean():
-    mean, uncertainty = geometric_mean([Estimate(2.0, 1.9, 2.2, 9), Estimate(0.5, 0.5, 0.5, 9)])
-    assert mean == pytest.approx(1.0)
-    assert uncertainty == pytest.approx(0.1 / 2)
+    some = [Estimate(2.0, 1.9, 2.2, 9), Estimate(0.5, 0.5, 0.5, 7)]
+    mean = geometric_mean([*some, Estimate(9.0, 1.0, 20.0, 4)])  # of too few pairs
+    assert mean.median == pytest.approx(1.0)
+    assert (mean.low, mean.high) == pytest.approx((0.95**0.5, 1.1**0.5))
+    assert mean.count == 7
+    assert geometric_mean([Estimate(9.0, 1.0, 20.0, 4)]) is None
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "count", "verdict"),
+    [
+        (1.01, 1.2, 5, "faster"),
+        (0.5, 0.99, 9, "slower"),
+        (0.96, 1.04, 9, "as fast"),
+        (0.99, 1.24, 9, "not decided"),  # a wide interval is no equality
+        (1.1, 1.2, 4, "not decided"),
+    ],
+)
+def test_three_verdicts(low, high, count, verdict):
+    assert Estimate((low + high) / 2, low, high, count).verdict == verdict
+
+
+def test_variation():
+    calls = []
+    assert variation(lambda: calls.append(1), 0) >= 1
+    assert len(calls) == 2
 
 
 def log_of(clock, names, rounds, **how):
