@@ -6,6 +6,7 @@ an option, a setting or an environment variable for needs no door.
 """
 
 import time
+from functools import cache
 from importlib import import_module
 
 from falcon._backends import BACKENDS
@@ -207,9 +208,10 @@ class Doors:
         for name, value in (("_rows_of", rows), ("shipped", rows), ("_is_shipped", True)):
             self._put(f"falcon.decision.rates.{name}", lambda *_, value=value: value)
 
-    def another_cpu(self):
-        """Be a machine whose kind of CPU is not known."""
-        self._put("falcon.decision.rates.cpu_family", lambda: "of another kind")
+    def another_cpu(self, family="of another kind"):
+        """Be a machine whose kind of CPU is another, or not known."""
+        self._put("falcon.decision.rates.cpu_family", lambda: family)
+        self._put("falcon.decision.rates._nearest_here", cache(rates._nearest_here.__wrapped__))
 
     def no_home(self):
         """Have no folder for files that are kept."""

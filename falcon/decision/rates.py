@@ -5,6 +5,9 @@ measured here, but backends of which no rates are shipped, such as that of GPUs:
 the problem, the options, these rates and the versions, never on how fast the machine was at a
 moment.
 
+**One machine.** All rates of a choice are those of one machine: this one, if all backends that
+multiply the type were measured here, else the nearest one of which rates are shipped.
+
 **Threads.** What a core does by itself grows with the threads; what waits for memory only up to
 the bandwidth of the whole machine (`Rates.on`). That is taken from what was recorded with the most
 threads, or from the number of CPUs, if that is more: combines moved 2.5 GB/s a CPU on 16 CPUs of a
@@ -93,14 +96,16 @@ def rates(
             if not machine.pinned:  # only `tune` writes to that file
                 add(backends, device, {entry: found})
     elif found is None:
-        found = _host_rates(backend, row, problem.threads, machine)
+        found = _host_rates(backend, row, problem.threads, backends, machine)
     return _rates.setdefault(key, found)
 
 
-def _host_rates(backend: Backend, row: DType, threads: int, machine: MachineProfile) -> Rates:
-    known, least = _measured(backend, row, machine), 0.0
+def _host_rates(
+    backend: Backend, row: DType, threads: int, backends: Sequence[Backend], machine: MachineProfile
+) -> Rates:
+    known, least = _measured(backend, row, backends, machine), 0.0
     if not known:
-        known = {x.threads: x.rates for x in _rows_of(backend, row)}
+        known = {x.threads: x.rates for x in _rows_of(backend, row, backends)}
         least = BANDWIDTH_PER_CPU * (os.cpu_count() or 1)
     return on_threads(known, threads, least / row.itemsize)
 
@@ -111,8 +116,14 @@ def _fixed_rates(backend: str, operand: DType) -> Rates:
     return nearest(shipped(), backend, _FIXED_KERNELS, operand, _FIXED_CPU)[0].rates
 
 
-def _measured(backend: Backend, row: DType, machine: MachineProfile) -> dict[int, Rates]:
-    """Return what the profile has for a type, by number of threads."""
+def _measured(
+    backend: Backend, row: DType, backends: Sequence[Backend], machine: MachineProfile
+) -> dict[int, Rates]:
+    """Return what the profile has for a type, by number of threads, if it has all that compete."""
+    known = {(b, dtype) for b, dtype, _ in machine.rates}
+    rivals = [x for x in backends if row.has_blas and _is_shipped(x.name)]
+    if any((x.name, row.name) not in known for x in (backend, *rivals)):
+        return {}
     wanted = backend.name, row.name
     return {t: x for (b, dtype, t), x in machine.rates.items() if (b, dtype) == wanted}
 
@@ -144,9 +155,9 @@ def source(
     if not _is_shipped(backend.name):
         is_known = (backend.name, kind.name, problem.threads) in machine.rates
         return "measured here" if is_known else "measured here when first needed"
-    if _measured(backend, kind, machine):
+    if _measured(backend, kind, backends, machine):
         return "measured by tune" + (" (FALCON_PROFILE)" if machine.pinned else "")
-    rows = _rows_of(backend, kind)
+    rows = _rows_of(backend, kind, backends)
     row, recorded = rows[0], _nearest_number((x.threads for x in rows), problem.threads)
     told = f"shipped, recorded on {row.cpu} with {row.kernels} kernels"
     if recorded != problem.threads:
@@ -177,13 +188,47 @@ def _is_shipped(backend: str) -> bool:
     return any(x.backend == backend for x in shipped())
 
 
-def _rows_of(backend: Backend, operand: DType) -> list[Row]:
-    return _nearest_here(backend.name, kernels_of(backend), operand)
+def _rows_of(backend: Backend, operand: DType, backends: Sequence[Backend]) -> list[Row]:
+    own = [x for x in backends if not x.is_library and _is_shipped(x.name)]
+    first = own[0] if own else backend
+    known = first.name, kernels_of(first), operand
+    return _nearest_here(backend.name, kernels_of(backend), operand, *known[:2])
 
 
 @cache
-def _nearest_here(backend: str, kernels: str, operand: DType) -> list[Row]:
-    return nearest(shipped(), backend, kernels, operand, cpu_family())
+def _nearest_here(
+    backend: str, kernels: str, operand: DType, first: str, first_kernels: str
+) -> list[Row]:
+    cpu = nearest_machine(shipped(), first, first_kernels, operand, cpu_family())
+    some = [x for x in shipped() if x.cpu == cpu and x.dtype in _names(operand)]
+    able = some if any(x.backend == backend for x in some) else shipped()
+    return nearest(able, backend, kernels, operand, cpu_family())
+
+
+def _names(operand: DType) -> tuple[str, ...]:
+    return operand.name, "" if operand.part is None else operand.part.name
+
+
+def nearest_machine(
+    rows: Sequence[Row], backend: str, kernels: str, operand: DType, cpu: str
+) -> str:
+    """Return the kind of CPU whose rates stand for this one's.
+
+    It has rates of the type; then counts the length of vectors, by which micro-kernels differ, then
+    the family, the maker, and the kernels' other instructions.
+    """
+
+    def distance(x: Row) -> tuple[bool, bool, bool, bool, bool]:
+        is_made_by = x.cpu.split(" ")[0] == cpu.split(" ")[0]
+        known, vectors = x.dtype in _names(operand), _vectors(x.kernels) == _vectors(kernels)
+        return not known, not vectors, x.cpu != cpu, not is_made_by, x.kernels != kernels
+
+    return min((x for x in rows if x.backend == backend), key=distance).cpu
+
+
+def _vectors(kernels: str) -> str:
+    """Return the instructions that a float's micro-kernels have on an instruction set."""
+    return {"avx": "avx2", "amx": "avx512", "avx512": "avx512"}.get(kernels.split("_")[0], kernels)
 
 
 def nearest(rows: Sequence[Row], backend: str, kernels: str, operand: DType, cpu: str) -> list[Row]:

@@ -7,7 +7,15 @@ from falcon._core.dtypes import BY_ARITHMETIC, of
 from falcon._core.options import Options
 from falcon._core.rates import Rates
 from falcon.decision import machine
-from falcon.decision.rates import Row, nearest, on_threads, rates, shipped, source
+from falcon.decision.rates import (
+    Row,
+    nearest,
+    nearest_machine,
+    on_threads,
+    rates,
+    shipped,
+    source,
+)
 
 from ..doors import Problem
 
@@ -97,6 +105,42 @@ def test_the_nearest_rows():
     assert found(dtype="complex64") == [4.0, 5.0]
     with pytest.raises(RuntimeError, match="no rates of backend 'z'"):
         nearest(rows, "z", "fast", F4, "mine")
+
+
+@pytest.mark.parametrize(
+    ("kernels", "cpu", "machine"),
+    [
+        (
+            "avx512_vnni",
+            "GenuineIntel 6",
+            "GenuineIntel 6",
+        ),  # a Cascade Lake
+        ("amx_bf16", "GenuineIntel 6", "GenuineIntel 6"),
+        ("avx_vnni", "GenuineIntel 6", "AuthenticAMD 26"),  # of Intel's, none has these vectors
+        ("avx2", "AuthenticAMD 23", "AuthenticAMD 25"),
+        ("avx512_bf16", "AuthenticAMD 27", "AuthenticAMD 25"),
+        ("generic", "GenuineIntel 6", "AuthenticAMD 26"),
+    ],
+)
+def test_the_nearest_machine(kernels, cpu, machine):
+    assert nearest_machine(shipped(), "cpu", kernels, F4, cpu) == machine
+
+
+@pytest.mark.parametrize(
+    "family", ["GenuineIntel 6", "AuthenticAMD 25", "AuthenticAMD 26", "other"]
+)
+@pytest.mark.parametrize("name", ["float32", "float64"])
+def test_all_rates_of_a_choice_are_one_machines(folder, doors, family, name):
+    doors.another_cpu(family)
+    some, problem = available_backends(), Problem.of_sizes((999,) * 3, of(name), Options())
+    told = {source(x, problem, some).split(" with ")[0] for x in some}
+    assert len(told) == 1
+    # Of one side alone, measured rates are no use.
+    mine = {(some[0].name, name, problem.threads): Rates(1.0, 1.0, 1.0)}
+    machine.add(some, rates=mine)
+    assert (rates(some[0], problem, some).multiply == 1.0) == (len(some) == 1)
+    machine.add(some, rates={(x.name, name, problem.threads): Rates(2.0, 1.0, 1.0) for x in some})
+    assert {rates(x, problem, some).multiply for x in some} == {2.0}
 
 
 def test_faster_cores_and_faster_memory():
