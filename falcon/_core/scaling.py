@@ -88,7 +88,8 @@ def choose_scaling(
     is_guarded = plan.guarded and plan.scheme is not None
     is_split = plan.method.arithmetic is not None
     unscaled = _UNSCALED if packed is None else Scaling(columns=packed.column_powers)
-    centres = bool(passes) and (packed is None or packed.column_totals is not None)
+    totals = None if packed is None else packed.column_totals
+    centres = bool(passes) and (packed is None or (totals is not None and totals.fits(passes)))
     if not (is_guarded or is_split or centres):
         return unscaled
     lines = p.M if packed is not None else p.M + p.N
@@ -118,9 +119,8 @@ def choose_scaling(
             return None
     centring = None
     if centres and np.isfinite(squares).all():
-        known = Totals(sums_of[1], sample(b)) if packed is None else packed.column_totals
-        totals = Totals(sums_of[0], sample(a)), known
-        centring = _centring(plan, passes, (rows, columns), totals, packed is not None)
+        known = Totals(sums_of[0], sample(a)), totals or Totals(sums_of[1], sample(b))
+        centring = _centring(plan, passes, (rows, columns), known, packed is not None)
     if centring is not None:
         rows *= centring.residues[0]
         columns = columns * centring.residues[1]
