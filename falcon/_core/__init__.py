@@ -8,6 +8,7 @@
     matrix.py    Matrix: how a matrix lies in memory, on the host or on a GPU
     problem.py   Problem: what the decision needs to know about a multiplication
     options.py   Options: keywords, settings and environment variables
+    environment.py  environment variables that set no option
     keywords.py  options as keywords of functions: types, signatures, documentation
     config.py    config, set_config: settings of a block, of the process
     threads.py   limits on the number of threads, including threadpoolctl's
@@ -24,6 +25,7 @@
     observe.py   who is told of every product
     symmetric.py x.T @ x: how it is recognised, copying a triangle
     scaling.py   scale rows and columns whose norms differ by too much for an LCMA
+    centring.py  subtract means of rows and columns, and add what they make of C
     packed.py    PackedOperand: a right operand that is packed once
     arrays.py    users' operands as NumPy arrays
     checks.py    values of options, parsed and checked
