@@ -80,7 +80,10 @@ def verdicts(document: dict[str, Any]) -> list[tuple[str, str]]:
         if means:
             held = document["machine"].get("numpy_held", "")
             known = {name: mean for name, mean in means.items() if mean is not None}
-            judged.append((group, _fastest(known, held) if known else f"not decided: {TOO_FEW}"))
+            told = _fastest(known, held) if known else f"not decided: {TOO_FEW}"
+            used = sum(all(x["speedups"][y]["count"] >= LEAST_PAIRS for y in known) for x in cases)
+            some = f" ({used} of {len(cases)} products)" if 0 < used < len(cases) else ""
+            judged.append((group, told + some))
     return judged
 
 
