@@ -36,8 +36,7 @@ def scaling_of(
     """
     if plan.method.arithmetic is INT64_BY_FLOAT64:
         return Scaling() if _fits_float64(plan, a, b, *others) else None
-    layout = plan.method.layout
-    passes = layout.segments if may_centre(plan) and layout.scheme is not None else ()
+    passes = plan.method.layout.segments if may_centre(plan) else ()
     return choose_scaling(plan, a, b, partial(_measure, plan), workspace, nbytes, passes)
 
 
@@ -45,7 +44,7 @@ def norms_to_pack(b: np.ndarray, plan: Plan, passes: Passes) -> tuple[np.ndarray
     """Return what is known of the columns; norms of NaN: pack b for four real products."""
     squares, sums = np.empty(b.shape[1]), None
     ends = all_ends(passes)
-    if may_centre(plan):
+    if len(ends) and may_centre(plan):
         sums = np.empty((2, len(ends), b.shape[1]))
     if _measure(plan, b, 1, squares, ends, sums) < LEAST_COMPONENT:
         _log.debug("falcon: b is packed for four real products: components differ by too much")

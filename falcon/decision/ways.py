@@ -241,6 +241,8 @@ class Methods:
         limit = self.options.workspace_limit
         if scheme is None:
             scheme = classical_scheme(self.problem, self.options, way.operand)
+            if scheme and way.backend.why_classical_only(self.problem, scheme, way.operand):
+                scheme = None
         return way.backend.candidates(self.problem, (scheme,), limit, way.operand)
 
     def predicted(self, way: Way, method: Method) -> Candidate:

@@ -164,6 +164,7 @@ static void NAME(scatter)(void *dst_, const void *ct_, const void *h_, double co
 
 #if !CAT(D, _EXACT)
 /* n elements, as often as makes whole vectors. */
+#undef PERIOD
 #define PERIOD(n) ((n) * (VLEN / (((n) & -(n)) < VLEN ? ((n) & -(n)) : VLEN)))
 
 /* See falcon_level_fn; `depth` steps of a line lie together. */
@@ -171,14 +172,13 @@ INLINE void NAME(level)(const int width, const int depth, P_T *x, ptrdiff_t step
                         ptrdiff_t lines) {
     const int period = PERIOD(width * depth);
     T of_lines[2][width], m[PERIOD(width * depth)], s[PERIOD(width * depth)];
-    if (lines == width && !scale) /* vectors: a strip may be as short as a few steps */
-        for (int i = 0; i < width; i++)
-            of_lines[0][i] = means[i], of_lines[1][i] = 1;
-    else
-        for (int i = 0; i < width; i++) {
-            of_lines[0][i] = means && i < lines ? means[i] : 0;
-            of_lines[1][i] = scale && i < lines ? (T)scale[i] : 1;
-        }
+    for (int i = 0; i < width; i++)
+        of_lines[0][i] = 0, of_lines[1][i] = 1;
+    const int n = lines == width ? width : (int)lines;
+    for (int i = 0; means && i < n; i++)
+        of_lines[0][i] = means[i];
+    for (int i = 0; scale && i < n; i++)
+        of_lines[1][i] = (T)scale[i];
 #pragma GCC unroll 48
     for (int e = 0; e < period; e++)
         m[e] = of_lines[0][e / depth % width], s[e] = of_lines[1][e / depth % width];
