@@ -215,18 +215,6 @@ def test_types_of_16_bits(dtype):
     assert np.abs(c.astype(float) - e).max() <= np.abs(e.astype(kind).astype(float) - e).max() * 1.5
 
 
-@pytest.mark.skipif(why_unavailable() is not None, reason="no compiled kernels")
-def test_float32_by_bfloat16_parts():
-    a, b = drawn("uniform", "f4", shape=(300, 400, 350))
-    e = exactly(a, b)
-    how = {"scheme": "strassen", "arithmetic": "bf16x6", "backend": "cpu"}
-    try:
-        plain = off(falcon.gemm(a, b, **how), e)
-    except TypeError as error:
-        pytest.skip(str(error))
-    assert off(falcon.gemm(a, b, centre=True, **how), e) < 0.7 * plain
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_the_bound_holds(gemm, seed):
     rng = np.random.default_rng(seed)

@@ -13,8 +13,6 @@ from libc.stdint cimport uintptr_t
 from libc.string cimport memset
 from falcon._cpu._capi cimport *
 
-from falcon._core.dtypes import of
-
 DTYPES = tuple([falcon_dtype_name(i).decode() for i in range(FALCON_N_DTYPE)])
 ISA_NAMES = tuple([falcon_isa_name(i).decode() for i in range(FALCON_N_ISA)])
 

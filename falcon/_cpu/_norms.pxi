@@ -1,4 +1,5 @@
 # _norms.pxi - the part of _core.pyx for the pass over norms, and over means.
+from falcon._core.dtypes import of
 
 
 def norms(x, sums, int axis=0, int threads=1, isa=None, kind=None, cuts=None, totals=None):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.dtypes import BY_ARITHMETIC
+from falcon._core.dtypes import BY_ARITHMETIC, of
 from falcon._cpu import extension
 from falcon._cpu.extension import has_kernel
 from falcon._cpu.programs import engine_scheme
@@ -212,3 +212,22 @@ def test_without_tiles_nothing_multiplies_parts(doors):
         assert falcon.plan(a, b, backend="numpy").method.arithmetic is None
     large = (2048, 2048), (2048, 2048)
     assert falcon.plan(*large, "float32").method.arithmetic is None
+
+
+def test_parts_are_centred(backend):
+    rng = np.random.default_rng(3)
+    a, b = (rng.random(x).astype(np.float32) for x in ((300, 400), (400, 350)))
+    how = {"scheme": "strassen", "arithmetic": "bf16x6", "backend": backend}
+    plain, centred = (error(falcon.gemm(a, b, centre=x, **how), a, b) for x in (False, True))
+    assert centred < 0.5 * plain
+
+
+def test_bfloat16_panels_are_not_centred(backend):
+    """Where differences would be rounded to bfloat16: products of float32 would lose 16 bits."""
+    rng = np.random.default_rng(4)
+    a, b = (rng.random(x).astype(of("bfloat16").numpy) for x in ((100, 300), (300, 90)))
+    how = {"dtype": np.float32, "scheme": "classical", "backend": backend}
+    plan = falcon.plan(a, b, centre=True, **how)
+    assert plan.method.layout.segments == []
+    for x in (False, True):
+        assert error(falcon.gemm(a, b, centre=x, **how), a, b) < 1e-6
