@@ -142,9 +142,8 @@ def gram(
         added = None
     dtype = common_type(adapter, [array] if added is None else [array, added])
     if check_switch("centred", centred):
-        _check_centred(adapter, dtype)
-        chosen = without(chosen, array.shape, dtype)
-        array = _apart(array, dtype, axis=-1 if transpose else -2)
+        axis = -1 if transpose else -2
+        array, chosen = _without_means(adapter, array, dtype, axis, chosen)
     hermitian = dtype.is_complex and conjugate
     kind = np.dtype(dtype.numpy.char.lower()) if hermitian else scalar_type(adapter, dtype).numpy
     checked = real_scalar if hermitian else scalar
@@ -177,19 +176,20 @@ def gram(
     return adapter.wrap(result) if out is None else out
 
 
-def _check_centred(adapter: Adapter, dtype: DType) -> None:
+def _without_means(
+    adapter: Adapter, x: np.ndarray, dtype: DType, axis: int, options: Options
+) -> tuple[np.ndarray, Options]:
+    """Return a copy of matrices without the means along an axis, and the options beside it.
+
+    In two steps: sums of what the first one leaves are precise, however large a mean is.
+    """
     if adapter.device is not None:
         raise ValueError("centred is True, but x is in GPU memory; subtract x.mean(axis) first")
     if dtype.is_exact:
         raise TypeError(f"centred is True, but x is of {dtype}, whose means are no such numbers")
-
-
-def _apart(x: np.ndarray, dtype: DType, axis: int) -> np.ndarray:
-    """Return a copy of matrices without the means along an axis.
-
-    In two steps: sums of what the first one leaves are precise, however large a mean is.
-    """
     wide = np.dtype(np.float32) if dtype.itemsize < 4 else dtype.numpy
+    for kind in {of(wide), dtype}:
+        options = without(options, x.shape, kind)
     left, length = np.empty(x.shape, wide), max(x.shape[axis], 1)
     strips = [(..., slice(i, i + _STRIP), slice(None)) for i in range(0, x.shape[-2], _STRIP)]
     with np.errstate(all="ignore"):
@@ -207,7 +207,7 @@ def _apart(x: np.ndarray, dtype: DType, axis: int) -> np.ndarray:
                 rest += left[strip].sum(axis, keepdims=True) / length
             for strip in strips:
                 left[strip] -= rest
-    return left.astype(dtype.numpy, copy=False)
+    return left.astype(dtype.numpy, copy=False), options
 
 
 def _is_real(x: Any) -> bool:

@@ -81,7 +81,7 @@ def _speed(found: list[Estimate]) -> str:
     """Return the mean of some ratios over NumPy in words, with its verdict."""
     mean = geometric_mean(found)
     if mean is None:
-        return f"as fast as NumPy or not: not decided, as {TOO_FEW}"
+        return f"at a speed that is not decided: {TOO_FEW}"
     used = sum(x.count >= LEAST_PAIRS for x in found)
     some = "" if used == len(found) else f" ({used} of {len(found)})"
     verdict = mean.verdict

@@ -192,7 +192,7 @@ def _why_refused(problem: Problem, method: Method, backend: Backend, options: Op
         if growth > problem.room:
             return f"sums grow {growth:.1f} times, and are exact up to {problem.room:.1f}"
     scheme, least = method.scheme, backend.policy(problem).smallest_chunk
-    if scheme is not None:
+    if scheme is not None and scheme.rank > 1:
         parts = (scheme.m, scheme.n, scheme.k)
         if any(size < part * least for size, part in zip(method.chunks, parts, strict=True)):
             return f"blocks would be smaller than {least}"
@@ -238,12 +238,14 @@ class Methods:
 
     def methods_of(self, way: Way, scheme: Any) -> list[Method]:
         """Return the options of a way for a scheme; None is the classical algorithm."""
-        limit = self.options.workspace_limit
+        candidates, limit = way.backend.candidates, self.options.workspace_limit
         if scheme is None:
-            scheme = classical_scheme(self.problem, self.options, way.operand)
-            if scheme and way.backend.why_classical_only(self.problem, scheme, way.operand):
-                scheme = None
-        return way.backend.candidates(self.problem, (scheme,), limit, way.operand)
+            centred = classical_scheme(self.problem, self.options, way.operand)
+            why_not = centred and way.backend.why_classical_only(self.problem, centred, way.operand)
+            found = candidates(self.problem, (centred,), limit) if centred and not why_not else []
+            if found:  # else the limit leaves no room for it
+                return found
+        return candidates(self.problem, (scheme,), limit, way.operand)
 
     def predicted(self, way: Way, method: Method) -> Candidate:
         """Predict a method's time, and refuse it where it breaks a limit."""

@@ -94,7 +94,7 @@ def test_the_answer(document, ratio, said):
     for case in others:
         for side in case["sides"].values():
             del side["seconds"][4:]
-    assert "these layers as fast as NumPy or not: not decided" in summary.answer(document)
+    assert "these layers at a speed that is not decided: no product has" in summary.answer(document)
     assert " ±?" in summary.format_summary(document["cases"])
 
 
