@@ -101,6 +101,25 @@ def test_whole_numbers_stay_exact(gemm, dtype, scheme, top):
     np.testing.assert_array_equal(c, a.astype(int) @ b.astype(int))
 
 
+@pytest.mark.parametrize("scheme", ["classical", "strassen"])
+def test_long_sums_of_whole_numbers_stay_exact(gemm, scheme):
+    """Of 24 bits: those of means would be too many."""
+    rng = np.random.default_rng(1)
+    x = (rng.integers(0, 15, (120000, 40)) + (rng.random((120000, 40)) < 0.4)).astype("f4")
+    c = gemm(x.T.copy(), x.copy(), scheme=scheme, centre=True)
+    np.testing.assert_array_equal(c, x.astype(int).T @ x.astype(int))
+
+
+@pytest.mark.parametrize("order", "CF")
+@pytest.mark.parametrize(("dtype", "most"), [("f4", 1.1), ("f8", 1.2)])
+def test_errors_are_near_those_of_rounding_the_exact_product(gemm, dtype, most, order):
+    a, b = (np.asarray(x, order=order) for x in drawn("uniform", dtype, shape=(200, 4096, 190)))
+    e = exactly(a, b)
+    most = most if gemm.keywords["backend"] == "cpu" else 1.6  # rounded twice
+    for scheme in ("classical", "strassen"):
+        assert off(gemm(a, b, scheme=scheme, centre=True), e) <= most * off(e.astype(dtype), e)
+
+
 def lies(how, x):
     if how == "by columns":
         return np.asfortranarray(x)
@@ -143,6 +162,15 @@ def test_packed_operands(scheme):
     e = exactly(a, uneven)
     ratio = np.abs(falcon.gemm(a, w) - e) / e.max(0)
     assert ratio.max() <= (np.abs(np.matmul(a, uneven) - e) / e.max(0)).max()
+
+
+@pytest.mark.skipif(why_unavailable() is not None, reason="no compiled kernels")
+def test_sums_that_overflow_centre_nothing():
+    a, b = drawn("uniform", "f4", shape=(100, 200, 90))
+    how = {"scheme": "classical", "backend": "cpu", "centre": True}
+    w = falcon.pack(b * np.float32(2.0**127), keep_source=False, **how)  # no classical redoing
+    c = falcon.gemm(a * np.float32(2.0**-120), w, centre=True)
+    np.testing.assert_allclose(c, 128 * exactly(a, b), rtol=1e-5)
 
 
 @pytest.mark.skipif(why_unavailable() is not None, reason="no compiled kernels")

@@ -79,10 +79,6 @@ class Totals:
     sums: Any  # of the elements of each line, 2 x segments x lines, float64: and what rounding took
     sample: np.ndarray  # some of its elements
 
-    def fits(self, passes: Passes) -> bool:
-        """Whether its sums are of as many segments."""
-        return bool(self.sums.shape[1] == sum(map(len, passes)))
-
 
 @dataclass(frozen=True, eq=False)
 class Centring:

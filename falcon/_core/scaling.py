@@ -89,7 +89,7 @@ def choose_scaling(
     is_split = plan.method.arithmetic is not None
     unscaled = _UNSCALED if packed is None else Scaling(columns=packed.column_powers)
     totals = None if packed is None else packed.column_totals
-    centres = bool(passes) and (packed is None or (totals is not None and totals.fits(passes)))
+    centres = bool(passes) and (packed is None or totals is not None)
     if not (is_guarded or is_split or centres):
         return unscaled
     lines = p.M if packed is not None else p.M + p.N

@@ -188,7 +188,7 @@ def _without_means(
     if dtype.is_exact:
         raise TypeError(f"centred is True, but x is of {dtype}, whose means are no such numbers")
     wide = np.dtype(np.float32) if dtype.itemsize < 4 else dtype.numpy
-    for kind in {of(wide), dtype}:
+    for kind in dict.fromkeys((of(wide), dtype)):
         options = without(options, x.shape, kind)
     left, length = np.empty(x.shape, wide), max(x.shape[axis], 1)
     strips = [(..., slice(i, i + _STRIP), slice(None)) for i in range(0, x.shape[-2], _STRIP)]
