@@ -73,7 +73,7 @@ def answer(document: dict[str, Any]) -> str:
         return line
     memory = packed_memory([x for x in cases if PACKED in x["sides"]])
     return (
-        f"with weights packed beforehand {_speed(packed)}; {memory:.2f} times their memory\n{line}"
+        f"with weights packed {_speed(packed)}; for {memory:.2f} times their memory\n{line}"
     )
 
 

@@ -82,8 +82,8 @@ def test_the_answer(document, ratio, said):
     packed, last = summary.answer(document).splitlines()
     assert last == f"on this machine falcon multiplies these layers at {said}"
     assert packed == (
-        f"with weights packed beforehand at {2.4 / ratio:.2f} to {2.4 / ratio:.2f} times NumPy's "
-        f"speed: {'as fast, within 5 %' if ratio == 2.4 else 'faster'}; 2.00 times their memory"
+        f"with weights packed at {2.4 / ratio:.2f} to {2.4 / ratio:.2f} times NumPy's "
+        f"speed: {'as fast, within 5 %' if ratio == 2.4 else 'faster'}; for 2.00 times their memory"
     )
     document["machine"]["numpy_held"] = "NumPy is held to Haswell kernels"
     assert summary.answer(document).endswith("; NumPy is held to Haswell kernels")
