@@ -270,10 +270,10 @@ def _tune(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from falcon._accelerate.run import prepared
+    from falcon._accelerate.run import starter
 
     try:
-        start = prepared(options.script, module=options.m, profiled=options.profile)
+        start = starter(options.script, module=options.m, profiled=options.profile)
     except OSError as error:
         print(f"falcon run: {error}", file=sys.stderr)
         return 2

@@ -49,7 +49,7 @@ def page(document: dict[str, Any], pictures: list[str]) -> str:
     won = [f"<b>{escape(group)}</b>. Fastest: {escape(side)}."
            for group, side in tables.verdicts(document)]  # fmt: skip
     wrong, others = (map(escape, said) for said in tables.doubts(document))
-    template = Path(__file__).with_suffix(".html").read_text(encoding="utf-8")
+    template = Path(__file__).with_suffix(".template").read_text(encoding="utf-8")
     return Template(template).substitute(
         setting=escape(_setting(document)),
         verdicts=_paragraphs(won, "verdict"),

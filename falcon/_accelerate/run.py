@@ -22,7 +22,7 @@ from .switch import accelerate
 _as_main: Callable[..., Any] = runpy._run_module_as_main  # type: ignore[attr-defined]
 
 
-def prepared(arguments: list[str], *, module: bool, profiled: bool) -> Callable[[], None]:
+def starter(arguments: list[str], *, module: bool, profiled: bool) -> Callable[[], None]:
     """Return what runs a program as Python would, with `accelerate` on.
 
     sys.argv, sys.path and the module __main__ become the program's, and stay so, for threads that

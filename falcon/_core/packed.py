@@ -13,7 +13,7 @@ from falcon.schemes import ComplexScheme, Scheme
 
 @dataclass(frozen=True, eq=False)
 class PackedOperand:
-    """The right operand of many products, prepared by `falcon.pack`.
+    """The right operand of many products, packed by `falcon.pack`.
 
     ``x @ packed`` is ``falcon.matmul(x, packed)``, for NumPy arrays too.
 

@@ -72,9 +72,7 @@ def answer(document: dict[str, Any]) -> str:
     if not packed:
         return line
     memory = packed_memory([x for x in cases if PACKED in x["sides"]])
-    return (
-        f"with weights packed {_speed(packed)}; for {memory:.2f} times their memory\n{line}"
-    )
+    return f"with weights packed {_speed(packed)}; for {memory:.2f} times their memory\n{line}"
 
 
 def _speed(found: list[Estimate]) -> str:
