@@ -27,6 +27,7 @@ SMALL = {
     "first_call": (("300", "1"), ("fresh plan, ms", "np.matmul, repeated call, ms")),
     "graded": (("--size", "140", "--dtype", "float32", "--only", "zero"),
                ("| NumPy | ", "a fifth of A's rows", "strassen: falcon ")),
+    "noise": (("40,50,60", "--seconds", "0.1"), ("many short pairs", "of 5")),
     "on_dask": (("512", "256", "384", "--chunk", "128", "--rounds", "1", "--case-seconds", "0"),
                 ("  falcon, placed  ", "  dask.array.matmul  ", "moved GiB", "passed")),
     "packed_memory": (("--shape", "64,64,64", "--rounds", "1"), ("64x64x64", "gain predicted")),

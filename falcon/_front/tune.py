@@ -16,7 +16,7 @@ from falcon._core.keywords import TuningOptions, takes_options
 from falcon._core.options import TUNING, thread_count
 from falcon._core.plan import Candidate, Method, Plan
 from falcon._core.problem import Problem
-from falcon._core.timing import Estimate, Record, Side, interleave, repeats_for
+from falcon._core.timing import PAUSE, Estimate, Record, Side, interleave, repeats_for
 from falcon.decision import MachineProfile, profile
 from falcon.decision.machine import add
 from falcon.decision.rates import measure_all
@@ -29,9 +29,8 @@ from .validate import type_named
 
 # Titles of tables of `Measured`.
 COLUMNS = "candidate", "backend", "predicted ms", "measured ms", "error", "time over the choice's"
-# Seconds between the sides of a comparison, besides those until a backend's threads sleep; after
-# which no rounds are added.
-_REST, _SECONDS = 0.02, 10.0
+# Seconds of a comparison after which no rounds are added.
+_SECONDS = 10.0
 # Shapes for which choices before and after measuring are compared.
 _USUAL = (
     *((x, x, x) for x in (1024, 2048, 4096)),
@@ -122,12 +121,18 @@ class Measured:
         return self.record.median
 
     @property
+    def verdict(self) -> str:
+        """How its speed compares with the first candidate's: `Estimate.verdict`."""
+        low, middle, high = (1 / x for x in (self.ratio.high, self.ratio.median, self.ratio.low))
+        return Estimate(middle, low, high, self.ratio.count).verdict
+
+    @property
     def cells(self) -> tuple[str, ...]:
         """Its cells of a table below `COLUMNS`."""
         method, predicted = self.candidate.method, self.candidate.total
         ms = f"{predicted * 1e3:.4g}" if predicted else "-", f"{self.seconds * 1e3:.4g}"
         error = f"{predicted / self.seconds - 1:+.1%}" if predicted else "-"
-        return method.label, method.backend, *ms, error, str(self.ratio)
+        return method.label, method.backend, *ms, error, f"{self.ratio}, {self.verdict}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +206,7 @@ def tune(
             problem = plan.problem
         compared = compare(plan, rivals(plan, candidates), rounds)
         best = min(compared, key=lambda x: x.ratio.median)
-        if best.ratio.median * _CLEARLY > 1 or best.ratio.high >= 1:  # of times: not decided
+        if best.ratio.median * _CLEARLY > 1 or best.verdict != "faster":
             best = compared[0]
         others = tuple(x for x in compared if x is not best)
         _keep(problem, best, others)  # after every shape: Ctrl-C does not lose those before
@@ -261,7 +266,7 @@ def rivals(plan: Plan, most: int) -> list[Candidate]:
 
 def duration(candidates: Sequence[Candidate], rounds: int) -> float:
     """Return about how many seconds `compare` takes, by the predictions."""
-    rests = (get_backend(x.method.backend).rest + _REST for x in candidates)
+    rests = (get_backend(x.method.backend).rest + PAUSE for x in candidates)
     times = [x.total for x in candidates if x.seconds]
     calls = max(map(repeats_for, times), default=1)
     once = sum(times) * len(candidates) / max(len(times), 1)
@@ -304,7 +309,7 @@ def side_of(plan: Plan, method: Method, arrays: Sequence[np.ndarray]) -> Side:
     """Return a side of a comparison that runs a method for a plan's problem."""
     made = plan.instead(method, get_backend(method.backend))
     a, b, out = arrays
-    run, rest = made.runner.bound(a, b, None, out), made.backend.rest + _REST
+    run, rest = made.runner.bound(a, b, None, out), made.backend.rest + PAUSE
     more = ", more workspace" if method.large_workspace else ""  # names of sides must differ
     return Side.of(
         f"{method.backend} {method.label}{more}",

@@ -46,7 +46,7 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
 def add_measurement(parser: argparse.ArgumentParser) -> None:
     """Declare how a comparison is measured, kept and shown: options of `run`, for studies too."""
     parser.add_argument("--rounds", type=int, default=LEAST_PAIRS, help="least number of "
-                        f"interleaved rounds (default {LEAST_PAIRS}); more follow, up to four "
+                        f"interleaved rounds (default {LEAST_PAIRS}); more follow, up to forty "
                         "times as many, until every ratio is known to 2 %%")  # fmt: skip
     parser.add_argument("--case-seconds", type=float, default=60.0, metavar="S", help="time limit "
                         "of a case for rounds beyond --rounds (default 60)")  # fmt: skip

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 import falcon
+from falcon._backends import LIBRARY
 from falcon._core.dtypes import DType, of
-from falcon._core.timing import variation
+from falcon._core.timing import PAUSE, variation
 from falcon._numpy.threads import limited
 
 from . import compare
@@ -70,7 +71,7 @@ class BesideNumpy(Comparison):
             def about(_: float) -> dict[str, Any]:
                 return {**self._described(library, row), **fields, "error": sample.error(out)}
 
-            return Side.of(name, partial(call, out=out), about=about)
+            return Side.of(name, partial(call, out=out), _rest(), about=about)
 
         def ours(name: str, right: Any, **how: Any) -> Side:
             if shape.batch:
@@ -104,7 +105,7 @@ class BesideNumpy(Comparison):
             about = self._described(described, of("int64")) | fields
             if "error" not in about:
                 about["error"] = 0.0 if falcon.verify(a, b, call(), modulus=p) else float("inf")
-            return Side.of(name, call, about=lambda _: about)
+            return Side.of(name, call, _rest(), about=lambda _: about)
 
         how = {"threads": self.settings["threads"]}
         double = {"plan": plan_entry(falcon.plan(u, v, **how)), "error": 0.0}
@@ -122,3 +123,8 @@ class BesideNumpy(Comparison):
                      "threads": self.threads}  # fmt: skip
             sides.append(side("python-flint", "numpy", lambda: x * y, error=0.0, **about))
         return sides
+
+
+def _rest() -> float:
+    """Return the seconds until no threads of a side disturb the next one; "auto" may call NumPy."""
+    return LIBRARY.rest + PAUSE

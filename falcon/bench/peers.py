@@ -108,7 +108,7 @@ class Worker:
         return reply["done"]
 
     def seconds(self, repeats: int = 1) -> float:
-        """Time the fastest of some calls."""
+        """Return the median of the seconds of some calls."""
         return self.ask("time", repeats=repeats)
 
     def stop(self, why: str) -> None:

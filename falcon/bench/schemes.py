@@ -90,7 +90,8 @@ def speeds(
             plans[0], [Candidate(x, ()) for x in methods], rounds, after_round=after_round
         )
         records = {x.candidate.method: x.record for x in measured}
-        speeds = [str(records[x.method].over(records[plans[0].method])) for x in plans[1:]]
+        found = [records[x.method].over(records[plans[0].method]) for x in plans[1:]]
+        speeds = [f"{x}, {x.verdict}" for x in found]
     else:
         times = [predicted(x).total for x in plans]
         speeds = [f"{times[0] / x:.3f}" for x in times[1:]]

@@ -62,21 +62,30 @@ def format_summary(cases: list[dict[str, Any]]) -> str:
 
 
 def answer(document: dict[str, Any]) -> str:
-    """Return, in one line, how fast falcon is on this machine; before it one of packed weights."""
+    """Return, in one line, how fast falcon is on this machine.
+
+    Before it, what schemes gain over falcon's own kernels, and what packed weights do.
+    """
     cases = document["cases"]
     mine, packed = (_over_numpy(cases, side) for side in (FALCON, PACKED))
     what = "layer" if packed else "product"
     what = f"this {what}" if len(cases) == 1 else f"these {what}s"
     held = document["machine"].get("numpy_held")
     line = f"on this machine falcon multiplies {what} {_speed(mine)}{f'; {held}' if held else ''}"
-    if not packed:
-        return line
-    memory = packed_memory([x for x in cases if PACKED in x["sides"]])
-    return f"with weights packed {_speed(packed)}; for {memory:.2f} times their memory\n{line}"
+    lines = [line]
+    if packed:
+        memory = packed_memory([x for x in cases if PACKED in x["sides"]])
+        text = f"with weights packed {_speed(packed)}; for {memory:.2f} times their memory"
+        lines.insert(0, text)
+    plans = (x["sides"].get(FALCON, {}).get("plan") for x in cases)
+    schemes = [x for x, y in zip(cases, plans, strict=True) if y and "classical" not in y["scheme"]]
+    if own := _over(schemes, FALCON, CLASSICAL):
+        lines.insert(0, f"its schemes run {_speed(own, 'the speed of its classical kernels')}")
+    return "\n".join(lines)
 
 
-def _speed(found: list[Estimate]) -> str:
-    """Return the mean of some ratios over NumPy in words, with its verdict."""
+def _speed(found: list[Estimate], other: str = "NumPy's speed") -> str:
+    """Return the mean of some ratios over another speed in words, with its verdict."""
     mean = geometric_mean(found)
     if mean is None:
         return f"at a speed that is not decided: {TOO_FEW}"
@@ -85,7 +94,7 @@ def _speed(found: list[Estimate]) -> str:
     verdict = mean.verdict
     if verdict == "as fast":
         verdict = f"as fast, within {100 * (EQUAL - 1):.0f} %"
-    return f"at {interval(mean)} times NumPy's speed: {verdict}{some}"
+    return f"at {interval(mean)} times {other}: {verdict}{some}"
 
 
 def _rows(cases: list[dict[str, Any]]) -> list[int]:
@@ -95,5 +104,9 @@ def _rows(cases: list[dict[str, Any]]) -> list[int]:
 
 
 def _over_numpy(cases: list[dict[str, Any]], side: str) -> list[Estimate]:
-    """Return the speed of a side relative to NumPy's, in each case that has both."""
-    return [found for x in cases if (found := ratio(x, side, NUMPY)) is not None]
+    return _over(cases, side, NUMPY)
+
+
+def _over(cases: list[dict[str, Any]], side: str, other: str) -> list[Estimate]:
+    """Return the speed of a side relative to another, in each case that has both."""
+    return [found for x in cases if (found := ratio(x, side, other)) is not None]

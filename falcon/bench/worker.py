@@ -16,7 +16,7 @@ import numpy as np
 
 import falcon
 from falcon._core.dtypes import of
-from falcon._core.timing import timed
+from falcon._core.timing import typical
 from falcon.schemes.loaders import from_record
 
 from .adapters import LIBRARIES, Job
@@ -60,9 +60,9 @@ class Server:
         return reply
 
     def time(self, repeats: int) -> float:
-        """Return the seconds of the fastest of some calls."""
+        """Return the median of the seconds of some calls."""
         assert self.job is not None
-        return min(timed(self.job.run) for _ in range(repeats))
+        return typical(self.job.run, repeats)
 
     def describe(self, dtypes: list[str]) -> dict[str, dict[str, Any]]:
         """Multiply once in each type; return by type what the library tells of itself."""

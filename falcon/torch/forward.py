@@ -35,6 +35,8 @@ class Forward:
         Median time of the pass with torch's layers, and the part of it in converted ones.
     gain, low, high : float
         Time of that pass over the converted model's: median, and an interval of 94 % or more.
+    verdict : str
+        What the interval says: faster, slower, as fast (within 5 %) or not decided.
 
     Examples
     --------
@@ -50,12 +52,13 @@ class Forward:
     gain: float
     low: float
     high: float
+    verdict: str
 
     def __str__(self) -> str:
         return (
             f"forward pass of {self.rows} rows: {1e3 * self.seconds:.3g} ms with torch's layers, "
             f"{100 * self.share:.0f} % in those that are on falcon now\ngain of the pass "
-            f"{self.gain:.2f} ({self.low:.2f} to {self.high:.2f})"
+            f"{self.gain:.2f} ({self.low:.2f} to {self.high:.2f}): {self.verdict}"
         )
 
 
@@ -68,7 +71,7 @@ def compare(model: nn.Module, layers: Mapping[str, nn.Module], example: Any) -> 
             layer.__class__ = kind
         _run(model, example)
 
-    gain = Estimate(1.0, 1.0, 1.0, 1)
+    gain = Estimate(1.0, 1.0, 1.0, LEAST_PAIRS)  # where nothing was converted
     training = [x for x in model.modules() if x.training]
     try:
         for module in training:  # passes would change statistics, such as BatchNorm's
@@ -94,7 +97,8 @@ def compare(model: nn.Module, layers: Mapping[str, nn.Module], example: Any) -> 
     }
     taken = sum(t for name, rows, t in calls if name in fewest and rows >= fewest[name])
     most = max((rows for _, rows, _ in calls), default=0)
-    return Forward(most, seconds, taken / whole, gain.median, gain.low, gain.high)
+    interval = gain.median, gain.low, gain.high
+    return Forward(most, seconds, taken / whole, *interval, gain.verdict)
 
 
 def watch(

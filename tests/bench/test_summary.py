@@ -77,9 +77,12 @@ def test_the_answer(document, ratio, said):
     for case in document["cases"]:
         case["sides"]["falcon"]["seconds"] = [ratio] * 5
         case["sides"]["numpy"]["seconds"] = [1.2] * 5
-    assert summary.answer(document) == f"on this machine falcon multiplies these products at {said}"
+    own, last = summary.answer(document).splitlines()
+    assert last == f"on this machine falcon multiplies these products at {said}"
+    gain = f"{1.1 / ratio:.2f} to {1.1 / ratio:.2f} times the speed of its classical kernels"
+    assert own == f"its schemes run at {gain}: {'faster' if ratio == 1 else 'slower'}"
     pack(document["cases"], 0.5)
-    packed, last = summary.answer(document).splitlines()
+    packed, last = summary.answer(document).splitlines()[1:]
     assert last == f"on this machine falcon multiplies these layers at {said}"
     assert packed == (
         f"with weights packed at {2.4 / ratio:.2f} to {2.4 / ratio:.2f} times NumPy's "
@@ -96,6 +99,12 @@ def test_the_answer(document, ratio, said):
             del side["seconds"][4:]
     assert "these layers at a speed that is not decided: no product has" in summary.answer(document)
     assert " ±?" in summary.format_summary(document["cases"])
+
+
+def test_no_scheme_is_compared_with_itself(document):
+    for case in document["cases"]:
+        case["sides"]["falcon"]["plan"]["scheme"] = "bf16x6 classical"
+    assert len(summary.answer(document).splitlines()) == 1
 
 
 def test_a_wide_interval_is_not_called_equality(document):

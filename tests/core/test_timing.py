@@ -147,8 +147,9 @@ def test_a_side_that_slows_the_next_one_slows_no_side_always(clock):
 def test_more_rounds_until_the_ratios_are_known(clock):
     steady = [clock.side("x", 1.0), clock.side("y", 2.0)]
     assert len(interleave(steady, 5)[0].seconds) == 5
-    for limits, rounds in (({}, 20), ({"seconds": 1.0}, 5), ({"most": 7}, 7)):
-        noisy = [clock.side("x", 1.0), clock.side("y", *[1.0, 2.0, 1.5] * 99)]
+    for limits, rounds in (({"seconds": 1e9}, 200), ({"seconds": 1.0}, 5), ({"most": 7}, 7)):
+        spread = np.random.default_rng(0).uniform(1.0, 4.0, 999)
+        noisy = [clock.side("x", 1.0), clock.side("y", *spread)]
         assert len(interleave(noisy, 5, **limits)[0].seconds) == rounds
 
 
@@ -160,11 +161,11 @@ def test_a_round_may_stop_it(clock):
         interleave([clock.side("x", 1.0)], after_round=stop)
 
 
-def test_all_sides_make_as_many_calls_and_the_fastest_counts(clock):
-    short = clock.side("s", 0.04, 0.04, 0.03, 0.02, 0.05)
+def test_all_sides_make_as_many_calls_and_the_median_counts(clock):
+    short = clock.side("s", 0.04, 0.04, 0.05, 0.02, 0.03)
     found = interleave([short, clock.side("l", 0.2)], 1, most=1)
     assert "".join(clock.log) == "ssll" + "sss" + "lll"
-    assert found[0].seconds[0] == pytest.approx(0.02)
+    assert found[0].seconds[0] == pytest.approx(0.03)
 
 
 def test_calls_that_take_no_time_by_a_coarse_clock(clock):
