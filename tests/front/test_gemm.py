@@ -162,7 +162,7 @@ def test_without_memory_for_its_workspace_auto_multiplies_classically(backend, k
         method = host.candidates(auto.problem, (strassen,), None)[0]
         out = np.full_like(a, 7)
         plan = auto.instead(method, host)  # as if it had been chosen
-        doors.no_memory(2**16)
+        doors.no_memory(2**17)
         if options:
             with pytest.raises(MemoryError):
                 plan.runner(a, b, None, out, 2)
