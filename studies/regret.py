@@ -33,8 +33,8 @@ from falcon._core.model import seconds
 from falcon._core.plan import Candidate, Method
 from falcon._core.policy import host_policy
 from falcon._core.problem import Problem
-from falcon.decision.library import has_own_kernels
-from falcon.decision.rates import nearest, on_threads, shipped
+from falcon.decision.library import FEW_ROWS, has_own_kernels, library_over
+from falcon.decision.rates import nearest, nearest_machine, on_threads, shipped
 from falcon.decision.search import preferred
 
 RECORDS = Path(__file__).with_name("records")
@@ -45,8 +45,10 @@ TITLES = ("", "problems", "float32", "float64", "others", "all", "worst", "of", 
 class Case:
     """One recorded problem: its methods, and of each the median seconds of two halves."""
 
+    machine: str
     cpu: str
     kernels: str
+    blas: str
     problem: Problem
     options: tuple[Method, ...]
     halves: tuple[tuple[float, float], ...]
@@ -76,18 +78,19 @@ def load(path):
     machine = content["machine"]
     cpu = machine["cpu"].rpartition("(")[2].rstrip(")")
     schemes = [_scheme(*x) for x in content["schemes"]]
-    return [_case(cpu, machine["kernels"]["cpu"], schemes, x) for x in content["problems"]]
+    about = machine["name"], cpu, *(machine["kernels"][x] for x in ("cpu", "numpy"))
+    return [_case(about, schemes, x) for x in content["problems"]]
 
 
-def _case(cpu, kernels, schemes, x):
+def _case(about, schemes, x):
     problem = Problem(*x["shape"], of(np.dtype(x["dtype"])), threads=x["threads"])
     options, halves = [], []
     for backend in ("numpy", "cpu"):
         for scheme, first, second, *other in x[backend]:
-            about = other[0] if other else {}
-            options.append(_option(backend, schemes[scheme], tuple(x["shape"]), about))
+            how = other[0] if other else {}
+            options.append(_option(backend, schemes[scheme], tuple(x["shape"]), how))
             halves.append((first / 1e3, second / 1e3))
-    return Case(cpu, kernels, problem, tuple(options), tuple(halves))
+    return Case(*about, problem, tuple(options), tuple(halves))
 
 
 def _option(backend, scheme, shape, about):
@@ -116,23 +119,33 @@ class _Scheme(SimpleNamespace):
 # --- choices and rates ----------------------------------------------------------------------
 
 
-def choice(case, rates):
-    """Return the number of the method that falcon chooses by some rates of its own kernels."""
+def choice(case, rates, library=None):
+    """Return the number of the method that falcon chooses by rates of its kernels and a BLAS's."""
     problem, policy = case.problem, host_policy(case.problem)
     few = any(x.b_in_place for x in case.options)
-    own = "cpu" if few or has_own_kernels(problem) or not problem.operand.has_blas else "numpy"
-    able = [at for at, x in enumerate(case.options) if x.backend == own]
-    if policy.why_too_small(problem) is not None or own == "numpy":
-        return next(at for at in able if case.options[at].is_classical)
-    kept = [Candidate(case.options[at], seconds(problem, case.options[at], rates)) for at in able]
-    best = preferred(kept, policy).method
-    return next(at for at in able if case.options[at] is best)
+    own = few or has_own_kernels(problem) or not problem.operand.has_blas
+    ratio = library_over(problem, rates, library) if library and problem.operand.has_blas else None
+    if ratio is not None and not (own and problem.M <= FEW_ROWS):
+        own = ratio >= 1
+    classical = {x.backend: x for x in case.options if x.is_classical}
+    if policy.why_too_small(problem) is not None or (not own and ratio is None):
+        return case.options.index(classical["cpu" if own else "numpy"])
+    kept = [Candidate(x, seconds(problem, x, rates)) for x in case.options if x.backend == "cpu"]
+    if not own:
+        total = next(x.total for x in kept if x.method is classical["cpu"])
+        kept.append(Candidate(classical["numpy"], (("multiply", total * ratio),)))
+    return case.options.index(preferred(kept, policy).method)
 
 
-def rates_of(case, without=False):
+def rates_of(case, without=False, backend="cpu"):
     """Return the rates that falcon ships for the case's machine; or those of another machine."""
-    rows = [x for x in shipped() if not (without and x.cpu == case.cpu)]
-    near = nearest(rows, "cpu", case.kernels, case.problem.operand, case.cpu)
+    rows = [x for x in shipped() if not (without and x.machine == case.machine)]
+    operand = case.problem.operand
+    machine = nearest_machine(rows, "cpu", case.kernels, operand, case.cpu)
+    some = [x for x in rows if x.machine == machine]
+    if not any(x.backend == backend for x in some):
+        return None
+    near = nearest(some, backend, case.kernels if backend == "cpu" else case.blas, operand)
     return on_threads({x.threads: x.rates for x in near}, case.problem.threads, 0.0)
 
 
@@ -162,16 +175,17 @@ def fitted(cases):
             if method.backend == "cpu" and x.problem.flops > 1e9
         ]
         calls, times = zip(*rows, strict=True)
-        found[key] = fit_rates(calls, times, rates_of(some[0]).tile)[0]
+        known = rates_of(some[0])
+        found[key] = replace(fit_rates(calls, times, known.tile)[0], classical=known.classical)
     return found
 
 
 # --- tables ---------------------------------------------------------------------------------
 
 
-def summary(name, cases, rates):
+def summary(name, cases, rates, library=lambda case: rates_of(case, backend="numpy")):
     """Return a row: mean regrets, the worst, and the least speed over NumPy."""
-    found = [(x, choice(x, rates(x))) for x in cases]
+    found = [(x, choice(x, rates(x), library(x))) for x in cases]
 
     def average(*dtypes):
         some = [x.regret(y) for x, y in found if x.problem.operand.name in dtypes]
@@ -192,7 +206,9 @@ def summary(name, cases, rates):
 def overview(cases):
     fits = fitted(cases)
     rows = [TITLES, summary("shipped rates", cases, rates_of)]
-    rows.append(summary("without this machine's", cases, lambda x: rates_of(x, without=True)))
+    other = [lambda x, y=y: rates_of(x, True, y) for y in ("cpu", "numpy")]
+    rows.append(summary("without this machine's", cases, *other))
+    rows.append(summary("by rules of sizes", cases, rates_of, lambda _: None))
     rows.append(summary("fitted to these records", cases, lambda x: fits[group(x)]))
     for name, changes in FEWER.items():
         rows.append(summary(name, cases, lambda x, y=changes: replace(rates_of(x), **y)))
@@ -213,7 +229,10 @@ def problems(cases):
         )
     ]
     for x in cases:
-        mine, others = choice(x, rates_of(x)), choice(x, rates_of(x, without=True))
+        mine, others = (
+            choice(x, *(rates_of(x, without, y) for y in ("cpu", "numpy")))
+            for without in (False, True)
+        )
         names = [f"{y.backend} {y.label}" for y in x.options]
         speed, best = x.over_numpy(mine), x.times.index(min(x.times))
         rows.append((x.problem, x.problem.threads, names[mine], f"{x.regret(mine):.1%}",
@@ -225,7 +244,8 @@ def problems(cases):
 def fit(cases):
     rows = []
     for (dtype, threads), rates in fitted(cases).items():
-        about = {"cpu": cases[0].cpu, "backend": "cpu", "kernels": cases[0].kernels}
+        x = cases[0]
+        about = {"machine": x.machine, "cpu": x.cpu, "backend": "cpu", "kernels": x.kernels}
         values = {
             k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in asdict(rates).items()
         }
@@ -245,7 +265,8 @@ def main():
         if options.fit:
             fit(cases)
             continue
-        print(f"\n{path.stem}: {cases[0].cpu}, {cases[0].kernels}, {len(cases)} problems\n")
+        x = cases[0]
+        print(f"\n{x.machine}: {x.cpu}, {x.kernels}, {len(cases)} problems\n")
         (problems if options.problems else overview)(cases)
 
 

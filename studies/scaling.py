@@ -66,7 +66,9 @@ while True:
 
 
 def paper_rates(operand, threads):
-    known = nearest(shipped(), "cpu", "avx512_bf16", operand, "AuthenticAMD 25")
+    known = nearest(
+        [x for x in shipped() if x.machine == "AMD Zen 4"], "cpu", "avx512_bf16", operand
+    )
     table = {x.threads: x.rates for x in known}
     return on_threads(table, threads, MACHINES[threads] * 1e9 / operand.itemsize)
 

@@ -106,6 +106,10 @@ class Doors:
         for name, value in values.items():
             self._put(f"falcon.{NUMBERS[name]}", value)
 
+    def no_costs(self):
+        """Know no costs of classical products: rules of sizes say who multiplies."""
+        self._put("falcon.decision.ways.library_ratio", lambda *_: None)
+
     def forget(self):
         """Let no call and no plan be kept; return the two tables."""
         for name in ("calls._calls", "planner._plans", "calls.forms"):
@@ -203,7 +207,9 @@ class Doors:
     def ships(self, found):
         """Ship these rates of a backend "made up", and no others."""
         rows = [
-            import_module("falcon.decision.rates").Row("", "made up", "fast", "float32", 1, found)
+            import_module("falcon.decision.rates").Row(
+                *("", "", "made up", "fast", "float32", 1, found)
+            )
         ]
         for name, value in (("_rows_of", rows), ("shipped", rows), ("_is_shipped", True)):
             self._put(f"falcon.decision.rates.{name}", lambda *_, value=value: value)

@@ -17,7 +17,7 @@ import numpy as np
 from .method import Method
 from .model import seconds
 from .problem import Problem
-from .rates import UNMEASURED, Rates
+from .rates import UNMEASURED, Rates, classical_terms
 from .timing import timed
 
 # The rates that are fitted; at a speed of _FAST nothing takes time.
@@ -43,15 +43,33 @@ def fit_rates(
     terms = [_amounts(*call, tile) for call in calls]
     costs = fit_times(terms, times)
     errors = np.asarray(terms) @ costs / np.asarray(times) - 1
-    speeds = {name: rate(x) for name, x in zip(_TERMS, costs, strict=True)}
+    speeds: Any = {name: rate(x) for name, x in zip(_TERMS, costs, strict=True)}
     return Rates(**speeds, overlap=0.0, tile=tile), float((errors**2).mean() ** 0.5)
+
+
+# Products of 5 Mflop to 1 Gflop, of all forms, in which the costs of `Rates.classical` differ.
+CLASSICAL = [
+    *((x, x, x) for x in (160, 256, 400, 640, 768)),
+    *((11, 437, 1633), (16, 1000, 1000), (28, 3800, 900), (48, 2000, 500)),
+    *((1500, 17, 777), (3200, 20, 160), (3000, 40, 60), (1400, 100, 250), (1500, 90, 3400)),
+    *((190, 3000, 20), (1000, 200, 24), (200, 2000, 40), (700, 1500, 150)),
+    *((50, 100, 2800), (320, 40, 1500), (190, 190, 880), (1024, 512, 512)),
+]
+
+
+def fit_classical(
+    call_of: Callable[[int, int, int], Callable[[], Any]], tile: tuple[int, int], budget: float
+) -> tuple[float, ...]:
+    """Measure `Rates.classical`, in about `budget` seconds; `call_of` returns a product's call."""
+    times = timed_in_turn([call_of(*x) for x in CLASSICAL], budget)
+    return tuple(fit_times([classical_terms(*x, tile) for x in CLASSICAL], times))
 
 
 def _amounts(problem: Problem, method: Method, tile: tuple[int, int]) -> list[float]:
     """Return how much of each term a call has."""
     found = []
     for name in _TERMS:
-        speeds = {**dict.fromkeys(_TERMS, _FAST), name: 1.0}
+        speeds: Any = {**dict.fromkeys(_TERMS, _FAST), name: 1.0}
         times = dict(seconds(problem, method, Rates(**speeds, overlap=0.0, tile=tile)))
         if name == "bandwidth":  # products that wait for memory are not what is fitted
             del times["multiply"]

@@ -93,7 +93,7 @@ SMALLEST_OWN_COMPLEX = 2.5e8
 
 # Up to this much work a product is run without a plan, by falcon's kernels where handing it to
 # NumPy would take longer (`falcon_is_tiny`): OpenBLAS's kernels for small matrices end there. What
-# is larger, and read in place by falcon's kernels (up to 640^3), ran at 1.03 to 1.5 of OpenBLAS's
+# is larger, and read in place by falcon's kernels (up to 440^3), ran at 1.03 to 1.5 of OpenBLAS's
 # speed (Zen 4, one thread and two).
 SMALLEST_PLANNED = 2.0e6
 

@@ -30,6 +30,16 @@ def not_negative(name: str, *values: Any) -> None:
             raise ValueError(f"{name} is {str(value)[:40]}, which is out of range")
 
 
+# Steps of K after which a classical product is taken to add to C again.
+SLICE = 384
+
+
+def classical_terms(M: int, N: int, K: int, tile: tuple[int, int]) -> tuple[float, ...]:
+    """Return how much a classical product has of what `Rates.classical` is the cost of."""
+    macs = -(-M // tile[0]) * tile[0] * -(-N // tile[1]) * tile[1] * K
+    return 1.0, float(macs), float(M * K), float(K * N), float(M * N), float(-(-K // SLICE) * M * N)
+
+
 def giga(rate: float) -> str:
     """Format a rate in units of 10^9, or as "beyond measure" if it was too large to measure."""
     return f"{rate / 1e9:.2f}" if rate < UNMEASURED else "beyond measure"
@@ -50,8 +60,14 @@ class Rates:
     overlap: float = 1.0
     # mr, nr: products are computed in whole tiles of that many rows and columns.
     tile: tuple[int, int] = (1, 1)
+    # Seconds that a classical product takes for: the call, a multiply-add of a tile, an element of
+    # A, of B, of C, and of C in every slice of K; empty: not known.
+    classical: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
+        not_negative("classical", *self.classical)
+        if len(self.classical) not in (0, 6):
+            raise ValueError(f"classical has {len(self.classical)} numbers; expected 6, or none")
         for name in ("multiply", "add", "bandwidth"):
             positive(name, getattr(self, name))
         not_negative("overlap", self.overlap)
@@ -81,7 +97,15 @@ class Rates:
             multiply=_times(self.multiply, cores),
             add=_times(self.add, cores),
             bandwidth=_times(self.bandwidth, memory),
+            classical=(*self.classical[:1], *(x / cores for x in self.classical[1:])),
         )
+
+    def classical_seconds(self, M: int, N: int, K: int) -> float | None:
+        """Predict a classical product of any size; None: its costs are not known."""
+        if not self.classical:
+            return None
+        terms = classical_terms(M, N, K, self.tile)
+        return sum(x * y for x, y in zip(self.classical, terms, strict=True))
 
 
 def _times(rate: float, factor: float) -> float:

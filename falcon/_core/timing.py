@@ -30,6 +30,8 @@ LEAST_PAIRS = 5
 EQUAL = 1.05
 # Largest number of rounds, as a multiple of the least number.
 _MOST_ROUNDS = 40
+# Seconds of rounds before a ratio counts as known: other programs come and go within seconds.
+_LEAST_SECONDS = 3.0
 # A first call that takes less than this is repeated: it may have compiled or loaded something.
 _FIRST_SECONDS = 1.0
 
@@ -260,5 +262,7 @@ def _enough(
         return False
     if len(done) >= most or elapsed > limit:
         return True
+    if elapsed < _LEAST_SECONDS:
+        return False
     first, *others = _records(done)
     return all(first.over(x).known for x in others)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from falcon._core.dtypes import DType
-from falcon._core.fit import fastest, fit_rates, timed_in_turn
+from falcon._core.fit import fastest, fit_classical, fit_rates, timed_in_turn
 from falcon._core.options import Options
 from falcon._core.plan import Backend, Plan
 from falcon._core.problem import Problem
@@ -37,7 +38,11 @@ def measure(backend: Backend, operand: DType, threads: int, budget: float) -> Ra
     size = _size(first, _core.cache_sizes()["l3"] / 2, operand.itemsize)
     runs = [bench.call(*call) for call in _calls(size)]
     times = timed_in_turn(runs, budget)
-    return fit_rates(bench.plans, times, (kernel["mr"], kernel["vlen"]))[0]
+    found = fit_rates(bench.plans, times, (kernel["mr"], kernel["vlen"]))[0]
+    if not operand.has_blas:  # nothing competes
+        return found
+    costs = fit_classical(lambda M, N, K: bench.call(M, N, K, None), found.tile, budget / 2)
+    return replace(found, classical=costs)
 
 
 def _calls(size: int) -> list[Call]:

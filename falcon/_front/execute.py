@@ -8,16 +8,18 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf, prod
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from falcon._backends import host_engine
 from falcon._core import observe
-from falcon._core.dtypes import DType, find
+from falcon._core.dtypes import DType, find, of
 from falcon._core.matrix import dense
 from falcon._core.options import Options, threads_of
 from falcon._core.packed import PackedOperand
@@ -87,6 +89,16 @@ def multiply(x: Product) -> tuple[Plan, Bound] | None:
     if 0 in x.out.shape:
         return None
     is_empty = x.a.shape[-1] == 0 or x.alpha == 0
+    viewed = None if is_empty else _as_reals(x)
+    if viewed is not None:
+        operand, dtype = (of(_real(y.numpy)) for y in (x.operand, x.dtype))
+        scalars = {"alpha": np.real(x.alpha), "beta": np.real(x.beta)}
+        arrays = dict(zip(("a", "b", "c", "out"), viewed(x.a, x.b, x.c, x.out), strict=True))
+        done = multiply(replace(x, operand=operand, dtype=dtype, **scalars, **arrays))
+        if done is None:
+            return None
+        plan, run = done
+        return plan, lambda a, b, c, out: run(*viewed(a, b, c, out))
     if is_empty or x.options.check == "verify":
         with limited(threads_of(x.options)):  # Freivalds' test multiplies too
             for at in np.ndindex(*x.out.shape[:-2]):
@@ -95,6 +107,50 @@ def multiply(x: Product) -> tuple[Plan, Bound] | None:
         return None
     plan = x.plan
     return plan, _run(x, plan)
+
+
+def _as_reals(x: Product) -> Callable[..., tuple[Any, ...]] | None:
+    """Return how a, b, c and out are viewed for real products, which are half of the work.
+
+    Of a complex and a real matrix, else None: rows of a complex b are those of a real matrix twice
+    as wide; the parts of others are a batch of two.
+    """
+    if not (x.operand.is_complex and x.dtype is x.operand and x.adapter.device is None):
+        return None
+    if x.packed is not None or x.symmetric or np.imag(x.alpha) or np.imag(x.beta):
+        return None
+    left, right, *others = (y.dtype.kind == "c" for y in (x.a, x.b, x.c, x.out) if y is not None)
+    if left == right or not all(others):
+        return None
+    some = [y for y in (x.b, x.c, x.out) if y is not None]
+    if right and all(y.strides[-1] == y.itemsize and y.shape[-1] > 1 for y in some):
+        return lambda a, b, c, out: (a, *map(_by_rows, (b, c, out)))
+    read = (x.a, x.b) if x.c is None or _are_same(x.c, x.out) else (x.a, x.b, x.c)
+    if any(np.may_share_memory(x.out, y) for y in read):
+        return None  # one part would be written before the other is read
+    if left:
+        return lambda a, b, c, out: (_parts(a, out.ndim), b, *(_parts(y) for y in (c, out)))
+    return lambda a, b, c, out: (a, _parts(b, out.ndim), *(_parts(y) for y in (c, out)))
+
+
+def _are_same(x: np.ndarray, y: np.ndarray) -> bool:
+    return x.dtype == y.dtype and x.strides == y.strides and x.ctypes.data == y.ctypes.data
+
+
+def _real(dtype: np.dtype) -> np.dtype:
+    return np.empty(0, dtype).real.dtype
+
+
+def _by_rows(x: Any) -> Any:
+    return None if x is None else x.view(_real(x.dtype))
+
+
+def _parts(x: Any, ndim: int = 0) -> Any:
+    """Return the real and the imaginary parts of an array, of so many axes, as two in one."""
+    if x is None:
+        return None
+    x = x[(None,) * (ndim - x.ndim)]
+    return as_strided(x.real, (2, *x.shape), (x.itemsize // 2, *x.strides))
 
 
 def _write_added(x: Product) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from falcon._core.dtypes import DType
-from falcon._core.fit import fastest, rate, timed_in_turn
+from falcon._core.fit import fastest, fit_classical, rate, timed_in_turn
 from falcon._core.rates import Rates
 from falcon.codegen import combine_a
 from falcon.codegen.numpy_exec import run, strip_rows
@@ -33,7 +34,16 @@ def measure(operand: DType, budget: float) -> Rates:
     calls = lambda: original.matmul(ones, ones), _combine_call(dtype, combined)
     product, combine = timed_in_turn(calls, budget)
     moved = combined * combined * (1 + 7 / 4)
-    return Rates(multiply=2 * size**3 / product, add=rate(add), bandwidth=moved / combine)
+    costs: tuple[float, ...] = ()
+    if not loops and not operand.is_complex:
+        some = np.ones(3_800 * 1_633, dtype)
+        costs = fit_classical(partial(_classical_call, some), (1, 1), budget / 2)
+    return Rates(2 * size**3 / product, rate(add), moved / combine, classical=costs)
+
+
+def _classical_call(some: np.ndarray, M: int, N: int, K: int) -> Callable[[], Any]:
+    a, b = some[: M * K].reshape(M, K), some[: K * N].reshape(K, N)
+    return partial(original.matmul, a, b, np.empty((M, N), some.dtype))
 
 
 def blas_name() -> str:

@@ -21,7 +21,10 @@ def candidates(methods: Methods, best: Candidate) -> tuple[Candidate, ...]:
     for operand in dict.fromkeys(x.operand for x in methods.ways):
         chosen = operand is best.method.operand
         some = (x for x in methods.ways if x.operand is operand)
-        found += _of_way(methods, methods.way_of(best.method) if chosen else next(some))
+        way = methods.way_of(best.method) if chosen else next(some)
+        if way.backend.is_library and methods.ratio and methods.engine_way:
+            way = methods.engine_way  # runs the schemes that were compared
+        found += _of_way(methods, way)
     found = sorted(found, key=lambda x: (x.total, x.method.growth))
     lost = [
         replace(x, refused=_reason(x, best, methods.policy))

@@ -11,13 +11,15 @@ from falcon._core.method import Method
 from falcon._core.plan import Backend
 from falcon._core.policy import SMALLEST_BLAS_FLOPS, SMALLEST_OWN_COMPLEX, SMALLEST_PLANNED
 from falcon._core.problem import Problem, has_few_rows
+from falcon._core.rates import Rates
 
-# Where falcon's classical kernels run, and NumPy's BLAS does not (72 small products, Zen 4; NumPy's
+# Where the costs of both are not known (`Rates.classical`), and for few rows:
+# where falcon's classical kernels run, and NumPy's BLAS does not (72 small products, Zen 4; NumPy's
 # time over falcon's): up to 64 rows, from 5 Mflop on, 0.90 to 1.8; with more rows, from 250 Mflop
 # on, 0.95 to 1.13, below 0.87 to 0.97 (384^3, 448^3). Short K costs a kernel that packs 0.4 to
 # 0.95, few columns of many rows 0.6 to 1.3. Complex products of few rows 0.48 to 0.89 (Zen 3, 16 to
 # 64 rows, K and N 2048): four real ones.
-SMALLEST_OWN, THINNEST_OWN, _SHORTEST_OWN, _FEW_ROWS = 5.0e6, 8, 64, 64
+SMALLEST_OWN, THINNEST_OWN, _SHORTEST_OWN, FEW_ROWS = 5.0e6, 8, 64, 64
 _SMALLEST_OWN_OF_ROWS, _FEWEST_COLUMNS = 2.5e8, 64
 
 # Batches: from this many seconds of np.matmul's time on, and up to this much work of a product.
@@ -32,8 +34,11 @@ LEAST_BATCH_OF_TENSORS = 400e-6
 _LOOPS_FLOPS = 512
 
 
-def is_faster(problem: Problem, engine: Backend) -> bool:
-    """Whether a backend's own classical kernels take no longer than the library, on the host."""
+def is_faster(problem: Problem, engine: Backend, ratio: float | None = None) -> bool:
+    """Whether a backend's own classical kernels take no longer than the library, on the host.
+
+    `ratio`: see `library_over`; where it is known, it stands for most of the rules.
+    """
     operand, is_batch = problem.operand, problem.count > 1
     if engine.is_library or (is_batch and _is_for_loops(problem)):
         return False
@@ -52,7 +57,10 @@ def is_faster(problem: Problem, engine: Backend) -> bool:
         is_batch = is_batch and by_rows and not problem.buffered
     if is_batch and problem.flops <= _LARGEST_OF_BATCH:
         return True
-    if has_own_kernels(problem):
+    own = has_own_kernels(problem)
+    if ratio is not None and not (own and problem.M <= FEW_ROWS):
+        return ratio >= 1
+    if own:
         return True
     if problem.flops <= SMALLEST_PLANNED:
         other = problem.count > 1 or problem.packed or operand.is_complex or problem.symmetric
@@ -64,6 +72,22 @@ def is_faster(problem: Problem, engine: Backend) -> bool:
         return True
     few_rows = has_few_rows(problem.M, problem.N, problem.K, operand.itemsize)
     return few_rows and _classical(problem, engine).b_in_place
+
+
+def library_over(problem: Problem, engine: Rates, library: Rates) -> float | None:
+    """Predict the library's seconds over those of falcon's kernels, by rates of one machine.
+
+    None: the costs are not known, or the product is none that they are measured for.
+    """
+    M, N, K = problem.M, problem.N, problem.K
+    single = problem.count == 1 and not (problem.packed or problem.symmetric or problem.is_wide)
+    if not single or problem.operand.is_complex or min(M, N) == 1:
+        return None
+    mine, others = (x.classical_seconds(M, N, K) for x in (engine, library))
+    if problem.flops <= SMALLEST_PLANNED or mine is None or others is None:
+        return None
+    copied = M * K * (not problem.a_direct) + K * N * (not problem.b_direct)
+    return (others + copied / library.bandwidth) / mine
 
 
 def is_long_batch(problem: Problem, least: float = LEAST_BATCH) -> bool:
@@ -87,7 +111,7 @@ def has_own_kernels(problem: Problem) -> bool:
         return False
     if min(M, N) < THINNEST_OWN or problem.K < _SHORTEST_OWN:
         return False
-    if M <= _FEW_ROWS:
+    if M <= FEW_ROWS:
         return not problem.operand.is_complex
     return N >= _FEWEST_COLUMNS and flops >= _SMALLEST_OWN_OF_ROWS
 

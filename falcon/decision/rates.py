@@ -13,7 +13,7 @@ the bandwidth of the whole machine (`Rates.on`). That is taken from what was rec
 threads, or from the number of CPUs, if that is more: combines moved 2.5 GB/s a CPU on 16 CPUs of a
 Xeon with AMX.
 
-To add a machine's rates: ``python studies/shipped_rates.py >new.json`` there, and merge its rows.
+To add a machine's rates: ``python studies/shipped_rates.py NAME >new.json``, and merge its rows.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ _SAME_KERNELS = {"Cooperlake": "SkylakeX", "SapphireRapids": "SkylakeX", "Zen": 
 _BY_BLAS = "float32"
 _BY_LOOPS = "int64"
 
-# Kernels and CPU (Zen 4) by whose rates reproducible products are planned, on all machines.
-_FIXED_KERNELS, _FIXED_CPU = "avx512_bf16", "AuthenticAMD 25"
+# By whose rates reproducible products are planned, on all machines.
+_FIXED_KERNELS, _FIXED_MACHINE = "avx512_bf16", "AMD Zen 4"
 
 # What this process decides by, per entry, device and revision of the profile.
 _rates: dict[tuple[Any, ...], Any] = {}
@@ -61,6 +61,7 @@ _rates: dict[tuple[Any, ...], Any] = {}
 class Row(NamedTuple):
     """Shipped rates, and what they were recorded with."""
 
+    machine: str
     cpu: str  # `cpu_family`
     backend: str
     kernels: str
@@ -113,7 +114,8 @@ def _host_rates(
 @cache
 def _fixed_rates(backend: str, operand: DType) -> Rates:
     """Return the rates of one kind of machine, for one thread."""
-    return nearest(shipped(), backend, _FIXED_KERNELS, operand, _FIXED_CPU)[0].rates
+    rows = [x for x in shipped() if x.machine == _FIXED_MACHINE]
+    return nearest(rows, backend, _FIXED_KERNELS, operand)[0].rates
 
 
 def _measured(
@@ -159,10 +161,10 @@ def source(
         return "measured by tune" + (" (FALCON_PROFILE)" if machine.pinned else "")
     rows = _rows_of(backend, kind, backends)
     row, recorded = rows[0], _nearest_number((x.threads for x in rows), problem.threads)
-    told = f"shipped, recorded on {row.cpu} with {row.kernels} kernels"
+    told = f"shipped, recorded on an {row.machine} with {row.kernels} kernels"
     if recorded != problem.threads:
         told += f" and {recorded} threads"
-    if row[:4] == (cpu_family(), backend.name, kernels_of(backend), kind.name):
+    if row[1:5] == (cpu_family(), backend.name, kernels_of(backend), kind.name):
         return told
     return f"{told} for {row.dtype}; python -m falcon tune measures this machine (a minute)"
 
@@ -177,9 +179,9 @@ def shipped() -> list[Row]:
     """Return all rows that are shipped."""
     found = []
     for x in json.loads(Path(__file__).with_name("shipped.json").read_bytes()):
-        about = (x.pop("cpu"), x.pop("backend"), x.pop("kernels"), x.pop("dtype"), x.pop("threads"))
+        about = {name: x.pop(name) for name in Row._fields[:-1]}
         values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in x.items()}
-        found.append(Row(*about, Rates(**values)))
+        found.append(Row(**about, rates=Rates(**values)))
     return found
 
 
@@ -191,18 +193,16 @@ def _is_shipped(backend: str) -> bool:
 def _rows_of(backend: Backend, operand: DType, backends: Sequence[Backend]) -> list[Row]:
     own = [x for x in backends if not x.is_library and _is_shipped(x.name)]
     first = own[0] if own else backend
-    known = first.name, kernels_of(first), operand
-    return _nearest_here(backend.name, kernels_of(backend), operand, *known[:2])
+    known = backend.name, kernels_of(backend), operand
+    return _nearest_here(*known, first.name, kernels_of(first))
 
 
 @cache
-def _nearest_here(
-    backend: str, kernels: str, operand: DType, first: str, first_kernels: str
-) -> list[Row]:
-    cpu = nearest_machine(shipped(), first, first_kernels, operand, cpu_family())
-    some = [x for x in shipped() if x.cpu == cpu and x.dtype in _names(operand)]
+def _nearest_here(backend: str, kernels: str, operand: DType, own: str, isa: str) -> list[Row]:
+    machine = nearest_machine(shipped(), own, isa, operand, cpu_family())
+    some = [x for x in shipped() if x.machine == machine and x.dtype in _names(operand)]
     able = some if any(x.backend == backend for x in some) else shipped()
-    return nearest(able, backend, kernels, operand, cpu_family())
+    return nearest(able, backend, kernels, operand)
 
 
 def _names(operand: DType) -> tuple[str, ...]:
@@ -212,7 +212,7 @@ def _names(operand: DType) -> tuple[str, ...]:
 def nearest_machine(
     rows: Sequence[Row], backend: str, kernels: str, operand: DType, cpu: str
 ) -> str:
-    """Return the kind of CPU whose rates stand for this one's.
+    """Return the machine whose rates stand for this one's.
 
     It has rates of the type; then counts the length of vectors, by which micro-kernels differ, then
     the family, the maker, and the kernels' other instructions.
@@ -223,7 +223,7 @@ def nearest_machine(
         known, vectors = x.dtype in _names(operand), _vectors(x.kernels) == _vectors(kernels)
         return not known, not vectors, x.cpu != cpu, not is_made_by, x.kernels != kernels
 
-    return min((x for x in rows if x.backend == backend), key=distance).cpu
+    return min((x for x in rows if x.backend == backend), key=distance).machine
 
 
 def _vectors(kernels: str) -> str:
@@ -231,23 +231,20 @@ def _vectors(kernels: str) -> str:
     return {"avx": "avx2", "amx": "avx512", "avx512": "avx512"}.get(kernels.split("_")[0], kernels)
 
 
-def nearest(rows: Sequence[Row], backend: str, kernels: str, operand: DType, cpu: str) -> list[Row]:
-    """Return the nearest rows, one per number of threads.
-
-    The type counts more than kernels, these more than the CPU.
-    """
+def nearest(rows: Sequence[Row], backend: str, kernels: str, operand: DType) -> list[Row]:
+    """Return the nearest rows, one per number of threads; the type counts more than kernels."""
     part = operand.part
     instead = part.name if part is not None else _BY_BLAS if operand.has_blas else _BY_LOOPS
 
-    def distance(x: Row) -> tuple[int, bool, bool]:
+    def distance(x: Row) -> tuple[int, bool]:
         far = (x.dtype != operand.name) + (x.dtype not in (operand.name, instead))
-        return far, x.kernels != kernels, x.cpu != cpu
+        return far, x.kernels != kernels
 
     some = [x for x in rows if x.backend == backend]
     if not some:
         raise RuntimeError(f"falcon ships no rates of backend {backend!r}")
     best = min(some, key=distance)
-    return [x for x in some if x[:4] == best[:4]]
+    return [x for x in some if x[:5] == best[:5]]
 
 
 def measure_all(

@@ -23,6 +23,8 @@ from .candidates import scheme_candidates
 from .store import Fastest
 from .ways import Methods, Way, least_seconds, panels_fit, ways, within_limit
 
+# Why a library runs none: falcon's kernels run them faster.
+_NO_SCHEMES = "schemes run on falcon's kernels"
 # A scheme with more workspace than usual must save 1.5 % of another scheme's time.
 _ROOM_PRICE = 1.015
 
@@ -42,6 +44,10 @@ class Search(Methods):
             return self._requested(options.scheme)
         chosen = self._first_within()
         reason = {x: self._why_classical(x) for x in chosen}
+        way = self.engine_way
+        if chosen[0].backend.is_library and self.ratio and way and not reason[chosen[0]]:
+            chosen.append(way)  # whose schemes may be faster than the library
+            reason |= {chosen[0]: _NO_SCHEMES, way: self._why_classical(way)}
         if len(chosen) == 1 and reason[chosen[0]] is not None:
             return self._classical(chosen[0], str(reason[chosen[0]]))
         for way in chosen:
@@ -51,8 +57,10 @@ class Search(Methods):
         if not self.kept:
             raise self._limit_error(self.refused[0].method)
         best = preferred(self.kept, self.policy)
-        why = reason[chosen[0]] or self.policy.no_gain
-        if not compared and reason[chosen[0]] is None:
+        why = reason[chosen[0]]
+        if why is None or why is _NO_SCHEMES:
+            why = self.policy.no_gain
+        if not compared and reason[chosen[0]] in (None, _NO_SCHEMES):
             why = f"no scheme is within max_growth {options.max_growth:.2f}"
         return self._chosen(best, self._why(best) or why)
 
@@ -138,7 +146,7 @@ class Search(Methods):
         hopeful: list[tuple[float, int]] = []  # bounds; the scheme of a way, the ways in turn
         for number, way in enumerate(compared):
             known = (x.method for x in (*self.kept, *self.refused))
-            first = next(x for x in known if x.operand is way.operand)
+            first = next(x for x in known if self.way_of(x) is way)
             bounds = least_seconds(
                 problem,
                 facts,

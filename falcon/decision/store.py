@@ -2,7 +2,7 @@
 
 ::
 
-    {"format": 11, "key": {"falcon": ..., "cpu": ..., "cpu.isa": ..., "numpy.blas": ...},
+    {"format": 12, "key": {"falcon": ..., "cpu": ..., "cpu.isa": ..., "numpy.blas": ...},
      "rates": [{"backend":, "dtype":, "threads":, "multiply":, ...}, ...],
      "choices": {digest: {"problem":, "choice": [...], "why":}, ...}}
 """
@@ -21,7 +21,7 @@ from falcon._core.rates import Rates
 from falcon.schemes import Scheme, get
 from falcon.schemes.algebra import symmetry
 
-FORMAT = 11  # of the file and of how rates are measured; files of other formats are refused
+FORMAT = 12  # of the file and of how rates are measured; files of other formats are refused
 
 # What reading a damaged entry may raise.
 _DAMAGE = (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError)

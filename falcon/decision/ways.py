@@ -6,7 +6,7 @@ bfloat16, say. Each scheme that is compared runs in one of the ways.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, NamedTuple
@@ -30,7 +30,7 @@ from falcon._core.policy import USUAL_COPIES, Policy, panel_bytes
 from falcon._core.problem import Problem
 from falcon.schemes import Scheme
 
-from .library import is_faster
+from .library import is_faster, library_over
 from .rates import rates, source
 
 # Flop from which "auto" compares other arithmetic: splits of float32, those on a GPU (H200: as
@@ -120,8 +120,20 @@ def _able(
     if operand is None and problem.device is None and centred is None:
         if isinstance(options.scheme, Scheme):  # no batch is multiplied in one call
             problem = problem.single
-        found.sort(key=lambda x: (not is_faster(problem, x), not x.is_library))
+        ratio = library_ratio(problem, backends, lambda x: rates(x, problem, backends))
+        found.sort(key=lambda x: (not is_faster(problem, x, ratio), not x.is_library))
     return found
+
+
+def library_ratio(
+    problem: Problem, backends: Sequence[Backend], known: Callable[[Backend], Any]
+) -> float | None:
+    """Return the library's predicted seconds over those of falcon's kernels; None: not known."""
+    if problem.device is not None or not problem.operand.has_blas:
+        return None
+    some = [next((x for x in backends if x.is_library == y), None) for y in (False, True)]
+    mine, others = (x and known(x) for x in some)
+    return library_over(problem, mine, others) if mine and others else None
 
 
 def _others(problem: Problem, options: Options, backends: Sequence[Backend]) -> Iterator[Way]:
@@ -236,6 +248,29 @@ class Methods:
         """Say where these rates come from."""
         return source(way.backend, self.problem, self.backends, way.operand)
 
+    @lazy
+    def ratio(self) -> float | None:
+        """The library's seconds for the classical algorithm over those of falcon's kernels."""
+        return library_ratio(self.problem, self.backends, lambda x: self.rates(Way(x)))
+
+    @lazy
+    def engine_way(self) -> Way | None:
+        """The first way by falcon's kernels in the operands' own arithmetic."""
+        some = (x for x in self.ways if x.operand is None and not x.backend.is_library)
+        return next(some, None)
+
+    @lazy
+    def library_seconds(self) -> float | None:
+        """The library's for the classical algorithm: relative to what the model says of falcon's.
+
+        So that one model predicts what is compared.
+        """
+        way = self.engine_way
+        if way is None or self.ratio is None:
+            return None
+        usual = way.backend.candidates(self.problem, (None,), None)[0]
+        return way.backend.predicted(self.problem, usual, self.rates(way)).total * self.ratio
+
     def methods_of(self, way: Way, scheme: Any) -> list[Method]:
         """Return the options of a way for a scheme; None is the classical algorithm."""
         candidates, limit = way.backend.candidates, self.options.workspace_limit
@@ -250,6 +285,8 @@ class Methods:
     def predicted(self, way: Way, method: Method) -> Candidate:
         """Predict a method's time, and refuse it where it breaks a limit."""
         judged = judge(self.problem, method, way.backend, self.rates(way), self.options)
+        if way.backend.is_library and method.is_classical and self.library_seconds is not None:
+            judged = replace(judged, seconds=(("multiply", self.library_seconds),))
         return judged if way.price == 1 else replace(judged, price=way.price)
 
     def way_of(self, method: Method) -> Way:

@@ -122,10 +122,11 @@ def test_what_is_read_in_place():
     """Operands that fit into the caches, if threads can share them; a B by columns is in panels."""
     cases = {
         (300, 300, 300): True,
-        (640, 640, 640): True,
-        (700, 700, 700): False,
+        (440, 440, 440): True,
+        (450, 450, 450): False,
         (300, 300, 1025): False,
         (20, 1000, 300): True,
+        (30, 1000, 300): False,
         (1000, 20, 300): True,
         (20, 20, 3000): False,
     }

@@ -35,8 +35,8 @@ class Added(type(BACKENDS["numpy"])):
         return Rates(float(threads), 1.0, 1.0)
 
 
-def row(backend="x", kernels="fast", dtype="float32", threads=1, cpu="", multiply=1e9):
-    return Row(cpu, backend, kernels, dtype, threads, Rates(multiply, 1e9, 1e9))
+def row(backend="x", kernels="fast", dtype="float32", threads=1, machine="", multiply=1e9):
+    return Row(machine, "", backend, kernels, dtype, threads, Rates(multiply, 1e9, 1e9))
 
 
 @pytest.mark.parametrize("name", ["float32", "float64", "bfloat16", "int32", "int64", "complex64"])
@@ -61,7 +61,7 @@ def test_rates_for_other_numbers_of_threads_say_what_they_are_taken_from():
 
 def test_many_threads_were_measured():
     """One thread's rates times 16 would take parts of bfloat16, which were slower there."""
-    rows = {x: nearest(shipped(), "cpu", "amx_bf16", x, "GenuineIntel 6")
+    rows = {x: nearest(shipped(), "cpu", "amx_bf16", x)
             for x in (F4, BY_ARITHMETIC["bf16x6"])}  # fmt: skip
     few, many = (
         [on_threads({x.threads: x.rates for x in some if x.threads <= most}, 16, 0).multiply
@@ -89,14 +89,14 @@ def test_the_nearest_rows():
     rows = [
         row(multiply=1.0, dtype="float64"),
         row(multiply=2.0, kernels="slow"),
-        row(multiply=3.0, cpu="other"),
-        row(multiply=4.0, cpu="mine"),
-        row(multiply=5.0, cpu="mine", threads=2),
+        row(multiply=4.0),
+        row(multiply=5.0, threads=2),
+        row(multiply=3.0, machine="other"),
         row("y", multiply=6.0),
     ]
 
     def found(dtype="float32", kernels="fast"):
-        return [x.rates.multiply for x in nearest(rows, "x", kernels, of(dtype), "mine")]
+        return [x.rates.multiply for x in nearest(rows, "x", kernels, of(dtype))]
 
     assert found() == [4.0, 5.0], "one per number of threads"
     assert found(dtype="float64") == [1.0], "the type counts most"
@@ -104,22 +104,18 @@ def test_the_nearest_rows():
     assert found(dtype="complex128") == [1.0], "the type of its parts"
     assert found(dtype="complex64") == [4.0, 5.0]
     with pytest.raises(RuntimeError, match="no rates of backend 'z'"):
-        nearest(rows, "z", "fast", F4, "mine")
+        nearest(rows, "z", "fast", F4)
 
 
 @pytest.mark.parametrize(
     ("kernels", "cpu", "machine"),
     [
-        (
-            "avx512_vnni",
-            "GenuineIntel 6",
-            "GenuineIntel 6",
-        ),  # a Cascade Lake
-        ("amx_bf16", "GenuineIntel 6", "GenuineIntel 6"),
-        ("avx_vnni", "GenuineIntel 6", "AuthenticAMD 26"),  # of Intel's, none has these vectors
-        ("avx2", "AuthenticAMD 23", "AuthenticAMD 25"),
-        ("avx512_bf16", "AuthenticAMD 27", "AuthenticAMD 25"),
-        ("generic", "GenuineIntel 6", "AuthenticAMD 26"),
+        ("avx512_vnni", "GenuineIntel 6", "Intel Xeon without AMX"),  # a Cascade Lake
+        ("amx_bf16", "GenuineIntel 6", "Intel Xeon with AMX"),
+        ("avx_vnni", "GenuineIntel 6", "AMD Zen 5"),  # of Intel's, none has these vectors
+        ("avx2", "AuthenticAMD 23", "AMD Zen 4"),
+        ("avx512_bf16", "AuthenticAMD 27", "AMD Zen 4"),
+        ("generic", "GenuineIntel 6", "AMD Zen 5"),
     ],
 )
 def test_the_nearest_machine(kernels, cpu, machine):

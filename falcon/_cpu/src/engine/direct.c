@@ -11,12 +11,13 @@
 #include "team.h"
 #include <stdatomic.h>
 
-/* The longest K of such a product, and the most bytes of B, whose rows may be on as many pages. */
-enum { DIRECT_K = 1024, DIRECT_B = 2 << 20 };
+/* The longest K of such a product, and the most bytes of B, whose rows may be on as many pages: of a few strips of A,
+ * and of more, where packed panels are up to twice as fast if B is read again and again from beyond L2 (512^3 float64
+ * on a Xeon). */
+enum { DIRECT_K = 1024, FEW_STRIPS = 2, DIRECT_B_FEW = 2 << 20, DIRECT_B = 768 << 10 };
 /* Bytes of a product from which the next one's matrices are prefetched: hardware prefetchers follow smaller ones. */
 enum { PREFETCHED = 12 << 10 };
-/* Multiply-adds up to which products are multiplied so: up to there that is 1.05 to 1.3 times as fast as with packed
- * panels, on one thread and on two. */
+/* Multiply-adds up to which products are multiplied so: 1.05 to 2 times as fast as with packed panels. */
 static const double direct_macs = 640.0 * 640 * 640;
 
 static int packs_b(const falcon_problem *q) {
@@ -25,7 +26,8 @@ static int packs_b(const falcon_problem *q) {
 
 int fl_is_direct(const falcon_kernel *kern, const falcon_problem *q) {
     return kern->direct && q->c_cs == 1 && !q->triangle && !q->mirror && !q->packed_b && q->K > 0 && q->K <= DIRECT_K &&
-           q->K * q->N * kern->elem <= DIRECT_B && (!packs_b(q) || q->K * kern->nr * kern->elem <= FL_SCRATCH) &&
+           q->K * q->N * kern->elem <= (q->M <= FEW_STRIPS * kern->mr ? DIRECT_B_FEW : DIRECT_B) &&
+           (!packs_b(q) || q->K * kern->nr * kern->elem <= FL_SCRATCH) &&
            (double)q->M * (double)q->N * (double)q->K <= direct_macs;
 }
 

@@ -57,7 +57,7 @@ int falcon_isa_supported(int isa) {
 
 int falcon_isa_best(void) {
     int isa = FALCON_N_ISA - 1;
-    while (!falcon_isa_supported(isa))
+    while (!falcon_isa_supported(isa) || fl_cpu_slow(isa))
         isa--; /* the portable kernels are always there */
     return isa;
 }

@@ -56,6 +56,15 @@ static int x86_supports(int isa) {
     return isa == FALCON_AVX512;
 }
 
+/* Whether VDPBF16PS takes as long as four multiply-adds of as many float32: on Intel's from Sapphire Rapids on, where
+ * AMX is for bfloat16 (2048^3 without it: 99 ms, by multiply-adds 55). */
+static int x86_halves_bf16(void) {
+    unsigned a, b, c, d;
+    if (!__get_cpuid(0, &a, &b, &c, &d) || b != signature_INTEL_ebx)
+        return 0;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 23 & 1); /* AVX512_FP16 */
+}
+
 /* AMX and the vector instructions that its kernels use.  *refused: why not, if only the operating system prevents it.
  */
 static int x86_tiles(int isa, const char **refused) {
@@ -184,13 +193,22 @@ static pthread_once_t found_once = PTHREAD_ONCE_INIT;
 static struct {
     int isa[FALCON_N_ISA];
     const char *refused[FALCON_N_ISA];
+    int slow[FALCON_N_ISA];
     falcon_caches caches;
 } found;
 
 static void detect(void) {
     for (int isa = 0; isa < FALCON_N_ISA; isa++)
         found.isa[isa] = detect_isa(isa, &found.refused[isa]);
+#ifdef FALCON_X86
+    found.slow[FALCON_AVX512_BF16] = found.isa[FALCON_AVX512_BF16] && x86_halves_bf16();
+#endif
     detect_caches(&found.caches);
+}
+
+int fl_cpu_slow(int isa) {
+    pthread_once(&found_once, detect);
+    return found.slow[isa];
 }
 
 int fl_cpu_runs(int isa) {

@@ -6,6 +6,8 @@
 
 /* Whether CPU and operating system run this instruction set (enum falcon_isa). */
 int fl_cpu_runs(int isa);
+/* Whether it is slower here than those before it, though it runs: it is used by name only. */
+int fl_cpu_slow(int isa);
 /* Why the operating system does not run one that the CPU has; NULL: it does, or the CPU does not have it. */
 const char *fl_cpu_refused(int isa);
 /* Ask the operating system, once, to let this process use AMX's tile registers: NULL, or why it refuses. */
