@@ -16,7 +16,15 @@ from falcon._core.keywords import TuningOptions, takes_options
 from falcon._core.options import TUNING, thread_count
 from falcon._core.plan import Candidate, Method, Plan
 from falcon._core.problem import Problem
-from falcon._core.timing import PAUSE, Estimate, Record, Side, interleave, repeats_for
+from falcon._core.timing import (
+    LEAST_PAIRS,
+    PAUSE,
+    Estimate,
+    Record,
+    Side,
+    interleave,
+    repeats_for,
+)
 from falcon.decision import MachineProfile, profile
 from falcon.decision.machine import add
 from falcon.decision.rates import measure_all
@@ -206,7 +214,9 @@ def tune(
             problem = plan.problem
         compared = compare(plan, rivals(plan, candidates), rounds)
         best = min(compared, key=lambda x: x.ratio.median)
-        if best.ratio.median * _CLEARLY > 1 or best.verdict != "faster":
+        few = best.ratio.count < LEAST_PAIRS
+        decided = best.ratio.high < 1 if few else best.verdict == "faster"
+        if best.ratio.median * _CLEARLY > 1 or not decided:
             best = compared[0]
         others = tuple(x for x in compared if x is not best)
         _keep(problem, best, others)  # after every shape: Ctrl-C does not lose those before

@@ -25,6 +25,9 @@ def candidates(methods: Methods, best: Candidate) -> tuple[Candidate, ...]:
         if way.backend.is_library and methods.ratio and methods.engine_way:
             way = methods.engine_way  # runs the schemes that were compared
         found += _of_way(methods, way)
+    library = methods.ways[0]
+    if library.backend.is_library and methods.library_seconds is not None:
+        found += [methods.predicted(library, x) for x in methods.methods_of(library, None)]
     found = sorted(found, key=lambda x: (x.total, x.method.growth))
     lost = [
         replace(x, refused=_reason(x, best, methods.policy))

@@ -114,8 +114,9 @@ def _host_rates(
 @cache
 def _fixed_rates(backend: str, operand: DType) -> Rates:
     """Return the rates of one kind of machine, for one thread."""
-    rows = [x for x in shipped() if x.machine == _FIXED_MACHINE]
-    return nearest(rows, backend, _FIXED_KERNELS, operand)[0].rates
+    rows = [x for x in shipped() if x.machine == _FIXED_MACHINE and x.backend == backend]
+    known = any(x.dtype in _names(operand) for x in rows)
+    return nearest(rows if known else shipped(), backend, _FIXED_KERNELS, operand)[0].rates
 
 
 def _measured(
@@ -218,10 +219,12 @@ def nearest_machine(
     the family, the maker, and the kernels' other instructions.
     """
 
-    def distance(x: Row) -> tuple[bool, bool, bool, bool, bool]:
+    def distance(x: Row) -> tuple[bool, ...]:
         is_made_by = x.cpu.split(" ")[0] == cpu.split(" ")[0]
         known, vectors = x.dtype in _names(operand), _vectors(x.kernels) == _vectors(kernels)
-        return not known, not vectors, x.cpu != cpu, not is_made_by, x.kernels != kernels
+        tiles = x.kernels.startswith("amx") == kernels.startswith("amx")
+        first = not known, not vectors, x.cpu != cpu
+        return *first, not is_made_by, not tiles, x.kernels != kernels
 
     return min((x for x in rows if x.backend == backend), key=distance).machine
 

@@ -1,5 +1,7 @@
 """Rates: the nearest shipped ones, for any number of threads; nothing is measured."""
 
+import re
+
 import pytest
 
 from falcon._backends import BACKENDS, available_backends
@@ -56,7 +58,7 @@ def test_rates_are_shipped(folder, doors, name):
 def test_rates_for_other_numbers_of_threads_say_what_they_are_taken_from():
     numpy, some = BACKENDS["numpy"], available_backends()
     told = [source(numpy, Problem(1, 1, 1, F4, threads=x), some) for x in (1, 3)]
-    assert told[0] == told[1].partition(" and ")[0] and told[1].endswith(" threads")
+    assert told[0] == re.sub(r" and \d threads", "", told[1]) != told[1]
 
 
 def test_many_threads_were_measured():

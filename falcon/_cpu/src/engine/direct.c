@@ -11,10 +11,9 @@
 #include "team.h"
 #include <stdatomic.h>
 
-/* The longest K of such a product, and the most bytes of B, whose rows may be on as many pages: of a few strips of A,
- * and of more, where packed panels are up to twice as fast if B is read again and again from beyond L2 (512^3 float64
- * on a Xeon). */
-enum { DIRECT_K = 1024, FEW_STRIPS = 2, DIRECT_B_FEW = 2 << 20, DIRECT_B = 768 << 10 };
+/* The longest K of such a product, and the most bytes of B, whose rows may be on as many pages. Where more than a few
+ * strips of A read B where it is, and from beyond L2, packed panels are up to twice as fast (512^3 float64, a Xeon). */
+enum { DIRECT_K = 1024, FEW_STRIPS = 2, DIRECT_B_MOST = 2 << 20, DIRECT_B = 768 << 10 };
 /* Bytes of a product from which the next one's matrices are prefetched: hardware prefetchers follow smaller ones. */
 enum { PREFETCHED = 12 << 10 };
 /* Multiply-adds up to which products are multiplied so: 1.05 to 2 times as fast as with packed panels. */
@@ -26,7 +25,7 @@ static int packs_b(const falcon_problem *q) {
 
 int fl_is_direct(const falcon_kernel *kern, const falcon_problem *q) {
     return kern->direct && q->c_cs == 1 && !q->triangle && !q->mirror && !q->packed_b && q->K > 0 && q->K <= DIRECT_K &&
-           q->K * q->N * kern->elem <= (q->M <= FEW_STRIPS * kern->mr ? DIRECT_B_FEW : DIRECT_B) &&
+           q->K * q->N * kern->elem <= (packs_b(q) || q->M <= FEW_STRIPS * kern->mr ? DIRECT_B_MOST : DIRECT_B) &&
            (!packs_b(q) || q->K * kern->nr * kern->elem <= FL_SCRATCH) &&
            (double)q->M * (double)q->N * (double)q->K <= direct_macs;
 }

@@ -44,7 +44,8 @@ const char *falcon_isa_refused(int isa) {
 const falcon_kernel *falcon_kernel_best(int most, int dtype) {
     const falcon_kernel *found = NULL;
     for (int isa = most; isa >= 0 && !found; isa--)
-        found = falcon_kernel_get(isa, dtype);
+        if (isa == most || !fl_cpu_slow(isa))
+            found = falcon_kernel_get(isa, dtype);
     return found;
 }
 
