@@ -242,8 +242,8 @@ def test_alpha_and_beta_are_recalled(recalled, dtype, into):
 def test_calls_by_a_packed_operand_are_recalled(recalled, function, how, dtype):
     a, b = operands(dtype=dtype)
     packed = falcon.pack(b, **how)
-    if not packed.is_packed:
-        pytest.skip("panels gain nothing")
+    if not packed.is_packed:  # by this machine's rates panels gain nothing
+        packed = falcon.pack(b, scheme="classical")
     out = np.empty((70, 50), dtype)
     for x, into in ((a, None), (a, out), (a[::-1], out), (np.asfortranarray(a), None)):
         for i in range(2):
