@@ -7,14 +7,11 @@ Of each rule: how often its interval holds the quiet ratio (a tenth may miss), a
 """
 
 import argparse
-import subprocess
-import sys
-from contextlib import contextmanager
 from functools import partial
 from statistics import median
 
 import numpy as np
-from common import operands, same_threads, shapes_of, show
+from common import operands, running, same_threads, shapes_of, show
 
 import falcon
 from falcon._backends import LIBRARY
@@ -30,17 +27,6 @@ while True:
     while time.monotonic() < end:
         pass
 """
-
-
-@contextmanager
-def burners():
-    running = [subprocess.Popen([sys.executable, "-c", BURN]) for _ in range(BURNERS)]
-    try:
-        yield
-    finally:
-        for x in running:
-            x.kill()
-            x.wait()
 
 
 def ratio(sides, **how):
@@ -61,7 +47,7 @@ def study(shape, seconds):
     repeats = max(min(5, int(0.1 / timed(calls["numpy"])) + 1), 1)
     found = {"many short pairs": [], "few pairs of least times": []}
     for seed in range(TIMES):
-        with burners():
+        with running(BURN, BURNERS):
             how = {"seconds": seconds, "limit": seconds, "seed": seed}
             found["many short pairs"].append(ratio(many, **how))
             found["few pairs of least times"].append(ratio(few, most=FEW, calls=repeats, **how))
@@ -79,10 +65,9 @@ def main():
     parser.add_argument("--seconds", type=float, default=8.0)
     options = parser.parse_args()
     same_threads()
-    rows = [("MxNxK", "quiet", "rule", "held", "width", "pairs", "medians")]
+    titles = "MxNxK", "quiet", "rule", "held", "width", "pairs", "medians"
     for shape in shapes_of(options.shapes, SHAPES):
-        rows += study(shape, options.seconds)
-    show(rows)
+        show([titles, *study(shape, options.seconds)])
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ from falcon._core.model import seconds
 from falcon._core.plan import Candidate, Method
 from falcon._core.policy import host_policy
 from falcon._core.problem import Problem
-from falcon.decision.library import FEW_ROWS, has_own_kernels, library_over
+from falcon.decision.library import FEW_ROWS, has_costs, has_own_kernels, library_over
 from falcon.decision.rates import nearest, nearest_machine, on_threads, shipped
 from falcon.decision.search import preferred
 
@@ -124,7 +124,7 @@ def choice(case, rates, library=None):
     problem, policy = case.problem, host_policy(case.problem)
     few = any(x.b_in_place for x in case.options)
     own = few or has_own_kernels(problem) or not problem.operand.has_blas
-    ratio = library_over(problem, rates, library) if library and problem.operand.has_blas else None
+    ratio = library_over(problem, rates, library) if library and has_costs(problem) else None
     if ratio is not None and not (own and problem.M <= FEW_ROWS):
         own = ratio >= 1
     classical = {x.backend: x for x in case.options if x.is_classical}

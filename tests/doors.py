@@ -5,10 +5,12 @@ memory. What it takes to bring that about stands here, and is undone after the t
 an option, a setting or an environment variable for needs no door.
 """
 
+import re
 import time
 from functools import cache
 from importlib import import_module
 
+from falcon import plan
 from falcon._backends import BACKENDS
 from falcon._core.plan import Candidate, Method, Plan
 from falcon._core.policy import BLAS, PACKED, host_policy
@@ -21,7 +23,7 @@ from falcon.decision import machine, rates
 from falcon.decision.library import is_faster
 from falcon.decision.search import Search, preferred, weighted
 from falcon.decision.select import digest
-from falcon.decision.ways import Way, named_row, ways
+from falcon.decision.ways import Way, library_ratio, named_row, ways
 
 # What tests of these values and functions themselves are about.
 __all__ = ["BLAS", "PACKED", "Candidate", "Doors", "Method", "Plan", "Problem", "decided", "digest",
@@ -74,7 +76,9 @@ def decided(problem, options, backends, rates):
         def source(self, way):
             return "made up"
 
-    return OnMachine(problem, options, [Way(x) for x in backends], backends).plan()
+    ratio = library_ratio(problem, backends, rates)
+    some = [Way(x, over=ratio if x.is_library else None) for x in backends]
+    return OnMachine(problem, options, some, backends).plan()
 
 
 class Clock:
@@ -110,6 +114,14 @@ class Doors:
     def no_costs(self):
         """Know no costs of classical products: rules of sizes say who multiplies."""
         self._put("falcon.decision.ways.library_ratio", lambda *_: None)
+
+    @staticmethod
+    def least_workspace(a, b, backend):
+        """Return the least bytes that the classical algorithm takes."""
+        try:
+            return plan(a, b, scheme="classical", backend=backend, workspace_limit=1).workspace
+        except ValueError as error:
+            return int(re.search(r"needs at least (\d+)", str(error))[1])
 
     def forget(self):
         """Let no call and no plan be kept; return the two tables."""

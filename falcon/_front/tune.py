@@ -122,17 +122,12 @@ class Measured:
     candidate: Candidate
     record: Record  # its seconds in each round
     ratio: Estimate  # its time relative to that of the first candidate
+    verdict: str  # how its speed compares with the first candidate's: `Estimate.verdict`
 
     @property
     def seconds(self) -> float:
         """Median of the rounds."""
         return self.record.median
-
-    @property
-    def verdict(self) -> str:
-        """How its speed compares with the first candidate's: `Estimate.verdict`."""
-        low, middle, high = (1 / x for x in (self.ratio.high, self.ratio.median, self.ratio.low))
-        return Estimate(middle, low, high, self.ratio.count).verdict
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -300,7 +295,7 @@ def compare(
     sides = [side_of(plan, x.method, arrays) for x in candidates]
     first, *others = interleave(sides, rounds, seconds=seconds, **limits)
     return [
-        Measured(candidate, record, first.over(record))
+        Measured(candidate, record, first.over(record), record.over(first).verdict)
         for candidate, record in zip(candidates, (first, *others), strict=True)
     ]
 

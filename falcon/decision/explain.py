@@ -22,11 +22,11 @@ def candidates(methods: Methods, best: Candidate) -> tuple[Candidate, ...]:
         chosen = operand is best.method.operand
         some = (x for x in methods.ways if x.operand is operand)
         way = methods.way_of(best.method) if chosen else next(some)
-        if way.backend.is_library and methods.ratio and methods.engine_way:
-            way = methods.engine_way  # runs the schemes that were compared
+        if methods.beside is not None and way is methods.ways[0]:
+            way = methods.beside  # ran the schemes that were compared
         found += _of_way(methods, way)
-    library = methods.ways[0]
-    if library.backend.is_library and methods.library_seconds is not None:
+    if methods.beside is not None:
+        library = methods.ways[0]
         found += [methods.predicted(library, x) for x in methods.methods_of(library, None)]
     found = sorted(found, key=lambda x: (x.total, x.method.growth))
     lost = [

@@ -74,17 +74,22 @@ def is_faster(problem: Problem, engine: Backend, ratio: float | None = None) -> 
     return few_rows and _classical(problem, engine).b_in_place
 
 
+def has_costs(problem: Problem) -> bool:
+    """Whether a product is one that `Rates.classical` is measured for."""
+    row, other = problem.operand, problem.packed or problem.symmetric or problem.is_wide
+    is_real = row.has_blas and not row.is_complex and problem.device is None
+    is_matrix = problem.count == 1 < min(problem.M, problem.N)
+    return is_real and is_matrix and not other and problem.flops > SMALLEST_PLANNED
+
+
 def library_over(problem: Problem, engine: Rates, library: Rates) -> float | None:
     """Predict the library's seconds over those of falcon's kernels, by rates of one machine.
 
-    None: the costs are not known, or the product is none that they are measured for.
+    None: the costs are not known.
     """
     M, N, K = problem.M, problem.N, problem.K
-    single = problem.count == 1 and not (problem.packed or problem.symmetric or problem.is_wide)
-    if not single or problem.operand.is_complex or min(M, N) == 1:
-        return None
     mine, others = (x.classical_seconds(M, N, K) for x in (engine, library))
-    if problem.flops <= SMALLEST_PLANNED or mine is None or others is None:
+    if mine is None or others is None:
         return None
     copied = M * K * (not problem.a_direct) + K * N * (not problem.b_direct)
     return (others + copied / library.bandwidth) / mine

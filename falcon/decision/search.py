@@ -23,8 +23,6 @@ from .candidates import scheme_candidates
 from .store import Fastest
 from .ways import Methods, Way, least_seconds, panels_fit, ways, within_limit
 
-# Why a library runs none: falcon's kernels run them faster.
-_NO_SCHEMES = "schemes run on falcon's kernels"
 # A scheme with more workspace than usual must save 1.5 % of another scheme's time.
 _ROOM_PRICE = 1.015
 
@@ -44,23 +42,22 @@ class Search(Methods):
             return self._requested(options.scheme)
         chosen = self._first_within()
         reason = {x: self._why_classical(x) for x in chosen}
-        way = self.engine_way
-        if chosen[0].backend.is_library and self.ratio and way and not reason[chosen[0]]:
-            chosen.append(way)  # whose schemes may be faster than the library
-            reason |= {chosen[0]: _NO_SCHEMES, way: self._why_classical(way)}
+        able = chosen
+        if chosen[0] is self.ways[0] and self.beside and reason[chosen[0]] is None:
+            able = [self.beside, *chosen[1:]]
+            chosen = [chosen[0], *able]
+            reason[self.beside] = self._why_classical(self.beside)
         if len(chosen) == 1 and reason[chosen[0]] is not None:
             return self._classical(chosen[0], str(reason[chosen[0]]))
         for way in chosen:
             for method in self.methods_of(way, None):
                 self._add(way, method)
-        compared = self._compare([x for x in chosen if reason[x] is None])
+        compared = self._compare([x for x in able if reason[x] is None])
         if not self.kept:
             raise self._limit_error(self.refused[0].method)
         best = preferred(self.kept, self.policy)
-        why = reason[chosen[0]]
-        if why is None or why is _NO_SCHEMES:
-            why = self.policy.no_gain
-        if not compared and reason[chosen[0]] in (None, _NO_SCHEMES):
+        why = reason[chosen[0]] or self.policy.no_gain
+        if not compared and reason[chosen[0]] is None:
             why = f"no scheme is within max_growth {options.max_growth:.2f}"
         return self._chosen(best, self._why(best) or why)
 

@@ -30,7 +30,7 @@ from falcon._core.policy import USUAL_COPIES, Policy, panel_bytes
 from falcon._core.problem import Problem
 from falcon.schemes import Scheme
 
-from .library import is_faster, library_over
+from .library import has_costs, is_faster, library_over
 from .rates import rates, source
 
 # Flop from which "auto" compares other arithmetic: splits of float32, those on a GPU (H200: as
@@ -47,6 +47,7 @@ class Way(NamedTuple):
     backend: Backend
     operand: DType | None = None
     price: float = 1.0  # by what predicted times are multiplied before they are compared
+    over: float | None = None  # a library's predicted seconds over those of falcon's kernels
 
 
 def ways(problem: Problem, options: Options, backends: Sequence[Backend]) -> list[Way]:
@@ -64,7 +65,7 @@ def ways(problem: Problem, options: Options, backends: Sequence[Backend]) -> lis
         allowed = [x for x in backends if options.backend in ("auto", x.name)]
         if all(x.why_not(problem, operand) for x in allowed):  # a setting is for what it fits
             operand = None
-    found = [Way(x, operand) for x in _able(problem, options, backends, operand)]
+    found = _able(problem, options, backends, operand)
     if options.arithmetic == options.scheme == "auto":
         found += _others(problem, options, backends)
     return found
@@ -100,8 +101,8 @@ def named_row(problem: Problem, options: Options) -> DType | None:
 
 def _able(
     problem: Problem, options: Options, backends: Sequence[Backend], operand: DType | None
-) -> list[Backend]:
-    """Return the backends that may be used, the one to prefer first.
+) -> list[Way]:
+    """Return a way for each backend that may be used, the one to prefer first.
 
     A library has the least overhead, which counts in small products only (docs/decision.md).
     """
@@ -110,30 +111,30 @@ def _able(
         reason = backend.why_not(problem, operand)
         if reason is not None:
             raise TypeError(f"backend {backend.name!r} cannot multiply {problem}: {reason}")
-        return [backend]
+        return [Way(backend, operand)]
     reasons = {x: x.why_not(problem, operand) for x in backends}
     found = [x for x, reason in reasons.items() if reason is None]
     if operand is not None and not found:
         why = "; ".join(f"backend {x.name}: {reason}" for x, reason in reasons.items())
         raise TypeError(f"arithmetic {options.arithmetic!r} runs on no backend here: {why}")
     centred = classical_scheme(problem, options, operand)  # no library centres
+    ratio: float | None = None
     if operand is None and problem.device is None and centred is None:
         if isinstance(options.scheme, Scheme):  # no batch is multiplied in one call
             problem = problem.single
         ratio = library_ratio(problem, backends, lambda x: rates(x, problem, backends))
         found.sort(key=lambda x: (not is_faster(problem, x, ratio), not x.is_library))
-    return found
+    return [Way(x, operand, over=ratio if x.is_library else None) for x in found]
 
 
 def library_ratio(
     problem: Problem, backends: Sequence[Backend], known: Callable[[Backend], Any]
 ) -> float | None:
     """Return the library's predicted seconds over those of falcon's kernels; None: not known."""
-    if problem.device is not None or not problem.operand.has_blas:
+    some = {x.is_library: x for x in reversed(backends)}
+    if len(some) < 2 or not has_costs(problem):
         return None
-    some = [next((x for x in backends if x.is_library == y), None) for y in (False, True)]
-    mine, others = (x and known(x) for x in some)
-    return library_over(problem, mine, others) if mine and others else None
+    return library_over(problem, known(some[False]), known(some[True]))
 
 
 def _others(problem: Problem, options: Options, backends: Sequence[Backend]) -> Iterator[Way]:
@@ -249,27 +250,18 @@ class Methods:
         return source(way.backend, self.problem, self.backends, way.operand)
 
     @lazy
-    def ratio(self) -> float | None:
-        """The library's seconds for the classical algorithm over those of falcon's kernels."""
-        return library_ratio(self.problem, self.backends, lambda x: self.rates(Way(x)))
-
-    @lazy
-    def engine_way(self) -> Way | None:
-        """The first way by falcon's kernels in the operands' own arithmetic."""
-        some = (x for x in self.ways if x.operand is None and not x.backend.is_library)
-        return next(some, None)
-
-    @lazy
-    def library_seconds(self) -> float | None:
-        """The library's for the classical algorithm: relative to what the model says of falcon's.
-
-        So that one model predicts what is compared.
-        """
-        way = self.engine_way
-        if way is None or self.ratio is None:
+    def beside(self) -> Way | None:
+        """The way whose schemes compete with a library that comes first; None: there is none."""
+        if self.ways[0].over is None:
             return None
-        usual = way.backend.candidates(self.problem, (None,), None)[0]
-        return way.backend.predicted(self.problem, usual, self.rates(way)).total * self.ratio
+        return next((x for x in self.ways[1:] if not x.backend.is_library), None)
+
+    @lazy
+    def classical_seconds(self) -> float:
+        """Of falcon's kernels in that way, by the model that predicts the schemes."""
+        assert self.beside is not None
+        usual = self.beside.backend.candidates(self.problem, (None,), None)[0]
+        return self.beside.backend.predicted(self.problem, usual, self.rates(self.beside)).total
 
     def methods_of(self, way: Way, scheme: Any) -> list[Method]:
         """Return the options of a way for a scheme; None is the classical algorithm."""
@@ -285,8 +277,8 @@ class Methods:
     def predicted(self, way: Way, method: Method) -> Candidate:
         """Predict a method's time, and refuse it where it breaks a limit."""
         judged = judge(self.problem, method, way.backend, self.rates(way), self.options)
-        if way.backend.is_library and method.is_classical and self.library_seconds is not None:
-            judged = replace(judged, seconds=(("multiply", self.library_seconds),))
+        if self.beside is not None and way.over is not None and method.is_classical:
+            judged = replace(judged, seconds=(("multiply", way.over * self.classical_seconds),))
         return judged if way.price == 1 else replace(judged, price=way.price)
 
     def way_of(self, method: Method) -> Way:

@@ -11,7 +11,7 @@ from falcon._core import fit
 from falcon._core.dtypes import of
 from falcon._core.options import Options
 from falcon._core.rates import SLICE, Rates, classical_terms
-from falcon.decision.library import library_over
+from falcon.decision.library import has_costs, library_over
 
 from ..doors import Problem, decided, is_faster
 
@@ -54,6 +54,7 @@ def test_costs_are_found_from_times(monkeypatch):
 
 def test_what_the_costs_are_for():
     mine, slow = (replace(RATES, classical=tuple(f * x for x in COSTS)) for f in (1, 3))
+    assert has_costs(problem(300, 300, 300))
     assert library_over(problem(300, 300, 300), mine, slow) == pytest.approx(3.0)
     assert library_over(problem(300, 300, 300), mine, RATES) is None
     for other in (
@@ -64,7 +65,7 @@ def test_what_the_costs_are_for():
         problem(1, 3000, 3000),
         problem(90, 90, 90),
     ):
-        assert library_over(other, mine, slow) is None
+        assert not has_costs(other)
     copied = library_over(problem(300, 300, 300, a_direct=False), mine, slow)
     assert copied > 3.0, "NumPy copies an operand first"
 

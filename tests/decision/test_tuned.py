@@ -81,17 +81,18 @@ def test_a_symmetric_product_of_tuned_sizes_is_guarded():
     assert not falcon.plan(x.T, x).tuned
 
 
-def test_tune_remembers_the_fastest(doors):
+@pytest.mark.parametrize("rounds", [2, 6])
+def test_tune_remembers_the_fastest(doors, rounds):
     """On a made-up clock on which NumPy's Strassen is the fastest."""
 
-    def turns(sides, rounds, **_):
-        assert rounds == 6
-        return [Record(x.name, (10.0 - i, 11.0 - i) * 3) for i, x in enumerate(sides)]
+    def turns(sides, count, **_):
+        assert count == rounds
+        return [Record(x.name, (10.0 - i, 11.0 - i) * (count // 2)) for i, x in enumerate(sides)]
 
     doors.turns(turns)
     shape, ticks = (1030, 1040, 1050), []
     (found,) = falcon.tune(
-        [shape], backend="numpy", rounds=6, candidates=3, tick=lambda: ticks.append(1)
+        [shape], backend="numpy", rounds=rounds, candidates=3, tick=lambda: ticks.append(1)
     )
     fastest = found.measured[0]
     assert fastest.seconds == min(x.seconds for x in found.measured)
@@ -188,7 +189,7 @@ def test_cells_of_a_table():
         over = x.candidate.total / x.seconds - 1
         assert float(error[:-1]) == pytest.approx(100 * over, abs=0.06)
         assert ratio == f"{x.ratio}, not decided" and len(x.cells) == len(COLUMNS)
-    unknown = Measured(Candidate(made.method, ()), x.record, x.ratio)
+    unknown = Measured(Candidate(made.method, ()), x.record, x.ratio, x.verdict)
     assert unknown.cells[2] == unknown.cells[4] == "-"
 
 
