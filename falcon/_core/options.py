@@ -86,7 +86,7 @@ class Options:
         "FALCON_ARITHMETIC",
         """{"auto", "native", "bf16x6", "bf16x3", "fp16x3", "tf32"}
         How float32 is multiplied: by three bfloat16 parts, as accurately, or by two (`max_growth`
-        16); on a GPU by two float16 parts (errors up to twice as large), or with 10 bits.
+        16); on a GPU by two float16 parts (errors up to twice as large), or as TF32.
         "auto" is "bf16x6", on a GPU "fp16x3", where that is faster, and "native" for a scheme by
         name.""",
         partial(checks.check_choice, NAMES),
@@ -119,7 +119,7 @@ class Options:
         """int or str
         Bytes that the call may allocate beyond its result, or a size such as "64MiB". None:
         falcon's own kernels use what is usually kept between calls (`release_workspace`), and up
-        to 1/16 of the memory where that saves passes; NumPy's use what they need. With a larger
+        to 1/16 of the memory where that is faster; NumPy's use what they need. With a larger
         limit, falcon's kernels use and keep at most a quarter of the memory.""",
         checks.check_size,
         taken_by=_ALL,

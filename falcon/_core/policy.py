@@ -28,7 +28,7 @@ class Policy:
     nested_block: int = 4  # how many times larger the blocks of nested schemes must be
     # The classical algorithm is chosen unless it is slower by this factor: predictions err.
     least_gain: float = 1.03
-    # Share of a product's time that a scheme of e times the growth must save.
+    # Share of a product's time that a scheme of 2.7 times the growth must save.
     growth_price: float = 0.01
     # Share of a product's time that every further copy of B must save which a scheme's panels of a
     # packed operand hold (Strassen: 0.75 of a copy).

@@ -136,7 +136,7 @@ def release_workspace() -> None:
     Notes
     -----
     On the CPU falcon keeps one workspace, because the first use of new memory is slow. It is at
-    most 512 MiB (1/32 of the memory if that is less; up to 1/16 where that saves passes; more after
+    most 512 MiB (1/32 of the memory if that is less; up to 1/16 where that is faster; more after
     a call whose ``workspace_limit`` allowed it), and another for products modulo p;
     `falcon.show_config` prints their sizes. On a GPU it keeps the workspaces of calls that were
     captured into a graph: release them when the graphs are no longer used. Other GPU workspaces
