@@ -153,6 +153,13 @@ def test_more_rounds_until_the_ratios_are_known(clock):
         assert len(interleave(noisy, 5, **limits)[0].seconds) == rounds
 
 
+def test_a_ratio_is_not_known_within_a_moment(clock):
+    """Other programs come and go: rounds go on for three seconds, with those that warm up."""
+    short = [clock.side(name, 0.12) for name in "xy"]
+    assert len(interleave(short, 5)[0].seconds) == 11
+    assert len(interleave(short, 5, seconds=1.0)[0].seconds) == 5
+
+
 def test_a_round_may_stop_it(clock):
     def stop(seconds):
         raise KeyboardInterrupt

@@ -100,5 +100,6 @@ def test_schemes_compete_with_the_library(library, chosen):
     assert (plan.scheme is None) == (chosen == "numpy")
     table = {(x.method.backend, x.method.is_classical) for x in plan.candidates}
     assert ("cpu", False) in table
+    assert (("numpy", True) in table) == (library < 1), "what was compared"
     if chosen == "numpy":
         assert plan.why == "no scheme is predicted to be faster"

@@ -55,6 +55,14 @@ def test_rates_are_shipped(folder, doors, name):
             assert "shipped, recorded on" in source(backend, problem, available_backends())
 
 
+@pytest.mark.parametrize("name", ["bf16x6", "bf16x3"])
+def test_reproducible_rates_are_those_of_the_arithmetic(name):
+    """Of which the machine that plans all of them has no rows."""
+    row = BY_ARITHMETIC[name]
+    found = rates(BACKENDS["cpu"], Problem(9, 9, 9, F4, reproducible=True), [], row)
+    assert found in [x.rates for x in shipped() if x.dtype == row.name]
+
+
 def test_rates_for_other_numbers_of_threads_say_what_they_are_taken_from():
     numpy, some = BACKENDS["numpy"], available_backends()
     told = [source(numpy, Problem(1, 1, 1, F4, threads=x), some) for x in (1, 3)]
@@ -113,6 +121,7 @@ def test_the_nearest_rows():
     ("kernels", "cpu", "machine"),
     [
         ("avx512_vnni", "GenuineIntel 6", "Intel Xeon without AMX"),  # a Cascade Lake
+        ("avx512", "GenuineIntel 6", "Intel Xeon without AMX"),
         ("amx_bf16", "GenuineIntel 6", "Intel Xeon with AMX"),
         ("avx_vnni", "GenuineIntel 6", "AMD Zen 5"),  # of Intel's, none has these vectors
         ("avx2", "AuthenticAMD 23", "AMD Zen 4"),

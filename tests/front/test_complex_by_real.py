@@ -129,4 +129,6 @@ def test_small_parts_and_vectors_are_complex_products(plans, doors):
     a = complex_of(random, (600, 600))
     for b in (np.ones(600, "f4"), np.ones((600, 4), "f4"), np.ones((600, 127), "f4")):
         falcon.matmul(a, b)
+    doors.numbers(least_parts=0.0, shortest_part=2)
+    falcon.matmul(a, np.ones((600, 600), "f4"), backend="numpy")  # it would copy the parts
     assert all(x.problem.operand.is_complex for x in plans)
