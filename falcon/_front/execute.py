@@ -19,7 +19,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from falcon._backends import host_engine
 from falcon._core import observe
-from falcon._core.dtypes import DType, find, of
+from falcon._core.dtypes import DType, find
 from falcon._core.matrix import dense
 from falcon._core.options import Options, threads_of
 from falcon._core.packed import PackedOperand
@@ -94,10 +94,10 @@ def multiply(x: Product) -> tuple[Plan, Bound] | None:
     is_empty = x.a.shape[-1] == 0 or x.alpha == 0
     viewed = None if is_empty else _as_reals(x)
     if viewed is not None:
-        operand, dtype = (of(_real(y.numpy)) for y in (x.operand, x.dtype))
-        scalars = {"alpha": np.real(x.alpha), "beta": np.real(x.beta)}
+        part, scalars = x.operand.part, {"alpha": np.real(x.alpha), "beta": np.real(x.beta)}
+        assert part is not None  # for type checkers
         arrays = dict(zip(("a", "b", "c", "out"), viewed(x.a, x.b, x.c, x.out), strict=True))
-        done = multiply(replace(x, operand=operand, dtype=dtype, **scalars, **arrays))
+        done = multiply(replace(x, operand=part, dtype=part, **scalars, **arrays))
         if done is None:
             return None
         plan, run = done
@@ -134,24 +134,18 @@ def _as_reals(x: Product) -> Callable[..., tuple[Any, ...]] | None:
     is_slow = engine.is_library or engine.kernels() == "generic"
     if is_slow or x.options.backend not in ("auto", engine.name):
         return None  # a BLAS copies what has other strides
-    read = (x.a, x.b) if x.c is None or _are_same(x.c, x.out) else (x.a, x.b, x.c)
-    if any(np.may_share_memory(x.out, y) for y in read):
+    written, *read = (x.adapter.matrix(y) for y in (x.out, x.a, x.b, x.c) if y is not None)
+    if x.c is not None and read[-1].is_same(written):
+        read.pop()
+    if any(written.overlaps(y) for y in read):
         return None  # one part would be written before the other is read
     if left:
         return lambda a, b, c, out: (_parts(a, out.ndim), b, *(_parts(y) for y in (c, out)))
     return lambda a, b, c, out: (a, _parts(b, out.ndim), *(_parts(y) for y in (c, out)))
 
 
-def _are_same(x: np.ndarray, y: np.ndarray) -> bool:
-    return x.dtype == y.dtype and x.strides == y.strides and x.ctypes.data == y.ctypes.data
-
-
-def _real(dtype: np.dtype) -> np.dtype:
-    return np.empty(0, dtype).real.dtype
-
-
 def _by_rows(x: Any) -> Any:
-    return None if x is None else x.view(_real(x.dtype))
+    return None if x is None else x.view(x.real.dtype)
 
 
 def _parts(x: Any, ndim: int = 0) -> Any:
