@@ -54,16 +54,18 @@ INLINE void X_NAME(put_lanes)(LANE *dst, L_VEC v) {
  * which has fewer than MR ways. */
 #define PACK_AHEAD (10 * X_LINE)
 
-/* Lines contiguous along K, `width` a constant; vp and len in groups.  Works on
- * blocks of L_VLEN lines; if the last one is narrower, it stores past its group's
- * end, which the next group then overwrites: so groups are stored in order, and
- * the last ones of the strip are left to the caller.  Returns the groups done. */
+/* Lines contiguous along K, `width` a constant; vp in groups.  Works on blocks of L_VLEN lines by L_VLEN groups; the
+ * last ones are those that end at vp, some of them for the second time.  A block of fewer lines stores past its group's
+ * end, which the next group then overwrites; so groups are stored in order, and the last one by its lanes alone.
+ * Returns the groups done. */
 INLINE ptrdiff_t X_NAME(pack_lines)(const int width, const uint32_t flip, const X_T *src, ptrdiff_t is, ptrdiff_t vi,
-                                    ptrdiff_t vp, LANE *dst, ptrdiff_t len) {
+                                    ptrdiff_t vp, LANE *dst) {
     const int blocks = (width + L_VLEN - 1) / L_VLEN;
     const int ragged = width % L_VLEN != 0;
-    ptrdiff_t p = 0;
-    for (; p + L_VLEN <= vp && (!ragged || p + L_VLEN < len); p += L_VLEN) {
+    if (vp < L_VLEN)
+        return 0;
+    for (ptrdiff_t p = 0, next; p < vp; p = next) {
+        next = p + L_VLEN, p = next > vp ? vp - L_VLEN : p;
         L_VEC x[blocks][L_VLEN];
 #pragma GCC unroll 8
         for (int g = 0; g < blocks; g++) {
@@ -92,11 +94,16 @@ INLINE ptrdiff_t X_NAME(pack_lines)(const int width, const uint32_t flip, const 
 #pragma GCC unroll 16
             for (int i = 0; i < L_VLEN; i++)
 #pragma GCC unroll 8
-                for (int g = 0; g < blocks; g++)
-                    X_NAME(put_lanes)(dst + (p + i) * width + g * L_VLEN, x[g][i]);
+                for (int g = 0; g < blocks; g++) {
+                    LANE *to = dst + (p + i) * width + g * L_VLEN;
+                    if (i + 1 < L_VLEN || g + 1 < blocks)
+                        X_NAME(put_lanes)(to, x[g][i]);
+                    else
+                        memcpy(to, &x[g][i], (size_t)(width - g * L_VLEN) * sizeof *to);
+                }
         }
     }
-    return p;
+    return vp;
 }
 
 /* VLEN lanes of vec_types.h, from the elements at src and those of the next steps. */
@@ -164,7 +171,7 @@ INLINE void X_NAME(pack)(const int width, const uint32_t flip, const X_T *src, p
     if (vi <= 0 || vp <= 0)
         vp = 0;
     else if (ps == 1)
-        p = X_NAME(pack_lines)(width, flip, src, is, vi, vp / KR, dst_, len / KR) * KR;
+        p = X_NAME(pack_lines)(width, flip, src, is, vi, vp / KR, dst_) * KR;
     else if (is == 1 && vi >= width)
         p = X_NAME(pack_steps)(width, flip, src, ps, vp / KR, dst_) * KR;
     const ptrdiff_t whole = (vp + KR - 1) / KR * KR;
