@@ -334,7 +334,7 @@ def test_other_blas_and_its_threads_are_left_alone():
     assert run_script(script, OMP_NUM_THREADS="3", OMP_THREAD_LIMIT="1") == "3 True"
 
 
-def test_the_pool_keeps_the_largest_within_its_limit():
+def test_the_pool_keeps_the_largest_that_together_keep_its_limit():
     pool = Pool(1000, _core.Workspace)
     assert pool.nbytes == 0
     small, large, beyond = pool.take(100), pool.take(1000), pool.take(1001)
@@ -353,6 +353,12 @@ def test_the_pool_keeps_the_largest_within_its_limit():
     pool.give(large)
     pool.clear()
     assert pool.nbytes == 0
+    three = [pool.take(x) for x in (400, 300, 500)]  # calls at once
+    for x in three:
+        pool.give(x)
+    kept = three[0].nbytes + three[2].nbytes
+    assert pool.nbytes == kept and kept + three[1].nbytes > 1000
+    assert pool.take(350) is three[0] and pool.take(350) is three[2] and pool.nbytes == 0
     assert 0 < kept_bytes() <= 512 << 20
     assert largest_bytes() >= kept_bytes()
 

@@ -89,13 +89,16 @@ fl_rect fl_tile_of(const fl_pass *p, ptrdiff_t first, ptrdiff_t *end) {
     return (fl_rect){from * a / p->strips, to * a / p->strips, at * b / p->Z, (at + 1) * b / p->Z};
 }
 
-/* Bytes of scratch that a chunk's sources may take: L1 less room for the lines of the outputs. */
-enum { SCRATCH = 24 << 10 };
+/* Bytes of scratch that a chunk's sources take: L1 less room for the lines of the outputs.  More, within L2, where many
+ * blocks are combined: below CHUNK steps, a few lines of cache, each row of the source is read in too small pieces. */
+enum { SCRATCH = 24 << 10, MOST_SCRATCH = 160 << 10, CHUNK = 48, STEPS_AT_ONCE = 16 };
 
-/* As many steps as fit into SCRATCH; chunks start on whole cache lines. */
+/* Steps that are combined at a time, whole vectors of them where there are enough. */
 ptrdiff_t fl_chunk(const falcon_kernel *kern, int width, int n_in) {
-    const ptrdiff_t per_step = (ptrdiff_t)width * n_in * kern->sum, grain = kern->k_grain;
-    return FL_MAX(grain, SCRATCH / per_step / grain * grain);
+    const ptrdiff_t per_step = (ptrdiff_t)width * n_in * kern->sum;
+    const ptrdiff_t steps = FL_MAX(SCRATCH / per_step, FL_MIN(CHUNK, MOST_SCRATCH / per_step));
+    const ptrdiff_t grain = steps < STEPS_AT_ONCE ? kern->k_grain : FL_MAX(STEPS_AT_ONCE, kern->k_grain);
+    return FL_MAX(kern->k_grain, steps / grain * grain);
 }
 
 ptrdiff_t fl_scratch_stride(const falcon_kernel *kern, int width, ptrdiff_t chunk) {

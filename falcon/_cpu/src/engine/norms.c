@@ -78,6 +78,7 @@ void falcon_norms(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptr
                   double *totals) {
     const ptrdiff_t whole[] = {0, len};
     const int team = fl_team_size((double)lines * (double)len / elements_per_thread, threads);
+    const ptrdiff_t least = fl_div_up(FL_MAX(lines, 1), FALCON_NORM_LINES); /* strips of neighbouring lines */
     fl_norm_job j = {.kern = kern,
                      .x = x,
                      .lines = lines,
@@ -93,7 +94,7 @@ void falcon_norms(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptr
     if (k_stride == 1)
         j.strip = FL_MAX(1, STRIP / FL_MAX(len, 1));
     else if (line_stride == 1)
-        j.strip = FL_MIN(FALCON_NORM_LINES, fl_up(fl_div_up(FL_MAX(lines, 1), team), 64));
+        j.strip = fl_up(fl_div_up(FL_MAX(lines, 1), fl_up(least, team)), 64);
     else
         j.strip = 16 * FL_MIN(MOST_LINES, kern->mr);
     fl_team_each(do_strip, &j, fl_div_up(lines, j.strip), 1, team);
