@@ -49,6 +49,8 @@ NUMBERS = {
     "gpu_run": "_gpu.rates._RUN", "gpu_warm_up": "_gpu.rates._WARM_UP",
     "gpu_sizes": "_gpu.rates._MEASURED_SIZE", "asked_again": "_gpu.workspaces._AGAIN",
     "flags": "_gpu.repaired._MOST", "resident": "_gpu.geometry._REPAIR_RESIDENT",
+    "fused": "_cpu.norms._FUSED", "sampled_mean": "_cpu.norms._SAMPLED_MEAN",
+    "sampled_spread": "_cpu.norms._SAMPLED_SPREAD",
     "torch_product": "torch.ops.LEAST_PRODUCT", "torch_rows": "torch.ops.LEAST_ROWS",
 }  # fmt: skip
 
@@ -295,6 +297,17 @@ class Doors:
                 return _inner(*operands, **options)
 
             self._put((owner, name), call)
+        return notes
+
+    def formed(self):
+        """Note of products that may be measured with their panels whether that was all."""
+        runner, notes = import_module("falcon._cpu.runner"), []
+
+        def forms(*x, inner=runner.forms):
+            notes.append(inner(*x))
+            return notes[-1]
+
+        self._put((runner, "forms"), forms)
         return notes
 
     def entered(self, module):

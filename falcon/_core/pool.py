@@ -2,8 +2,8 @@
 
 New memory from the operating system costs a page fault per page at its first use; where that is
 expensive (virtual machines that give freed memory back to their host: 1.5 ms per MiB was measured),
-a Strassen product at 4096 lost a fifth of its time to it. So workspaces are kept for the next calls,
-as other BLAS libraries keep their buffers: as many as calls ran at once, the largest ones that
+a Strassen product at 4096 lost a fifth of its time to it. So workspaces are kept for the next
+calls, as other BLAS libraries keep their buffers: as many as calls ran at once, the largest that
 together keep a limit. While in use one is taken out of the pool: two threads never share it.
 """
 

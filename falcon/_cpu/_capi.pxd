@@ -1,6 +1,6 @@
 # _capi.pxd - src/falcon_cpu.h for Cython, an allocator and the checks of buffers.
-from cpython.buffer cimport (PyBUF_FORMAT, PyBUF_ND, PyBUF_STRIDES, PyBuffer_Release,
-                             PyObject_GetBuffer)
+from cpython.buffer cimport (PyBUF_FORMAT, PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE,
+                             PyBuffer_Release, PyObject_GetBuffer)
 from cpython.long cimport PyLong_AsUnsignedLongLongMask
 from libc.stdint cimport int64_t, uintptr_t
 
@@ -36,6 +36,7 @@ cdef extern from "falcon_cpu.h" nogil:
         int k_grain, kc
         void (*write[2])()
         void (*write_parts)()
+        void (*sums_a)()
     ctypedef struct falcon_caches:
         ptrdiff_t l1d, l2, l3
         int l3_sharers
@@ -55,6 +56,9 @@ cdef extern from "falcon_cpu.h" nogil:
         const void *a_means
         const void *b_means
         ptrdiff_t a_means_step, b_means_step
+        double *a_sums
+        double *b_sums
+        int formed
         const void *left
         const void *right
         int rank
@@ -214,6 +218,15 @@ cdef inline ptrdiff_t rows_of(str name, x, Py_buffer *v, ptrdiff_t columns, int 
         raise ValueError(f"{name} holds {v.len} bytes; expected rows of {columns} accumulators")
     out[0] = v.buf
     return v.len // (columns * acc)
+
+
+cdef inline int sums_of(x, Py_buffer *v, ptrdiff_t rows, ptrdiff_t lines, double **out) except -1:
+    """Rows of squares, and as many of sums, of `lines` lines, float64."""
+    PyObject_GetBuffer(x, v, PyBUF_ND | PyBUF_WRITABLE)
+    if v.itemsize != sizeof(double) or v.len != 2 * rows * lines * v.itemsize:
+        raise ValueError(f"sums hold {v.len} bytes; expected 2 x {rows} x {lines} float64")
+    out[0] = <double *>v.buf
+    return 0
 
 
 cdef inline dict profile_dict(const falcon_profile *prof):

@@ -33,6 +33,7 @@ class Layout:
     nbytes: int
     blocking: tuple[int, ...]
     segments: list[list[int]]
+    slices: tuple[int, int, int] | None
     chunks: tuple[int, int, int]
     b_in_place: bool
     is_direct: bool

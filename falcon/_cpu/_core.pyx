@@ -213,6 +213,20 @@ cdef class Layout:
         return passes
 
     @property
+    def slices(self):
+        """Blocks of K, slices of each, and slices of a segment; None: gemm forms no sums of lines."""
+        cdef const falcon_scheme *s = form_of(self.scheme)
+        cdef falcon_problem *p = &self.problem
+        cdef falcon_blocking *b = &self.cut
+        cdef ptrdiff_t block, step
+        is_single = b.mb >= p.M and b.nb >= p.N and b.kb >= p.K and p.packed_b == NULL
+        if s == NULL or s.parts > 1 or self.kern.sums_a == NULL or not is_single:
+            return None
+        block = -(-p.K // s.k)
+        step = min(b.kc, -(-block // self.kern.k_grain) * self.kern.k_grain)
+        return s.k, -(-block // step), max(1, FALCON_SEGMENT // step)
+
+    @property
     def chunks(self):
         """Rows of A, columns of B and steps of K that are multiplied in a pass."""
         return (self.cut.mb, self.cut.nb, self.cut.kb)
@@ -368,7 +382,8 @@ def pack_b(Layout layout not None, b, column_scales=None):
 
 def gemm(Layout layout not None, a, b, c, alpha=1.0, beta=0.0, *, workspace=None,
          PackedB packed=None, bint profile=False, bint report=False, row_scales=None,
-         column_scales=None, centring=None, mirror=None, conjugate=(False, False)):
+         column_scales=None, centring=None, mirror=None, conjugate=(False, False), sums=None,
+         bint formed=False):
     """C = alpha A B + beta C in place; `c` may be strided but must not overlap a or b.
 
     layout: from plan(), for operands of these sizes; where they lie otherwise than planned, one
@@ -383,11 +398,16 @@ def gemm(Layout layout not None, a, b, c, alpha=1.0, beta=0.0, *, workspace=None
     centring: what a scheme subtracts from A and B and adds to their product, see falcon_problem;
     with `a_means`, `b_means`, `left` and `right`, arrays or None.
     mirror: like `c`, M x N: every entry that is written to C is copied to the same place of it (for
-    C's other triangle, pass C transposed).  Returns None; if report, whether all values of
+    C's other triangle, pass C transposed).
+    sums: of A's rows and of B's columns, float64 zeros, blocks times slices (see Layout.slices) x
+    lines for squared norms and as many for sums of elements: these are added up, the panels formed
+    in the workspace, and nothing is multiplied; returns whether that was possible for operands
+    that lie so.  formed: multiply what such a call has formed there.
+    Returns None; if report, whether all values of
     alpha A B (before beta C is added) were finite; if profile, a dict of seconds (summed over
     threads) and more.
     """
-    cdef Py_buffer v[11]  # a, b, c, mirror, workspace, scales, centring
+    cdef Py_buffer v[13]  # a, b, c, mirror, workspace, scales, centring, sums
     cdef falcon_problem p
     cdef const falcon_scheme *s = form_of(layout.scheme)
     cdef falcon_profile prof
@@ -399,6 +419,7 @@ def gemm(Layout layout not None, a, b, c, alpha=1.0, beta=0.0, *, workspace=None
     try:
         layout.take(v, a, b, c, mirror, packed, &p)
         cuts = None if centring is None else layout.segments
+        slices = layout.slices if sums is not None or formed else None
         layout = layout.fitting(&p)
         scalar_into(&p.alpha, alpha)
         scalar_into(&p.beta, beta)
@@ -424,6 +445,15 @@ def gemm(Layout layout not None, a, b, c, alpha=1.0, beta=0.0, *, workspace=None
             p.rank = <int>(left // (passes * parts))
             p.a_means_step = parts * p.M if of_a > 1 else 0
             p.b_means_step = parts * p.N if of_b > 1 else 0
+        if sums is not None or formed:
+            if slices is None:
+                raise ValueError("the layout has no slices whose sums could be formed")
+            if slices != layout.slices:
+                return False
+            p.formed = formed
+        if sums is not None:
+            sums_of(sums[0], &v[11], slices[0] * slices[1], p.M, &p.a_sums)
+            sums_of(sums[1], &v[12], slices[0] * slices[1], p.N, &p.b_sums)
         if layout.is_small:
             if profile:
                 raise ValueError("a profile of a small product needs plan(..., is_blocked=True)")
@@ -436,9 +466,9 @@ def gemm(Layout layout not None, a, b, c, alpha=1.0, beta=0.0, *, workspace=None
                                     &prof if profile else NULL)
         if profile:
             return profile_dict(&prof)
-        return not nonfinite if report else None
+        return not nonfinite if report or sums is not None else None
     finally:
-        release(v, 11)
+        release(v, 13)
 
 
 # Flop of a thread between two looks whether a signal (Ctrl-C) has come.

@@ -16,9 +16,10 @@ from falcon._core.dtypes import DType
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.runner import Bound, PlanRunner
+from falcon._core.scaling import Scaling
 
 from . import _core, blocking, pool, share
-from .norms import scaling_of
+from .norms import forms, may_fuse, scaling_of
 from .operands import copied, image, load, needs_buffer, readable, store
 
 
@@ -54,6 +55,7 @@ class CpuRunner(PlanRunner):
         nbytes, kept = layout.nbytes, pool.shared()
         may_fail = layout.scheme is not None and plan.options.check != "none"
         reports = may_fail or method.arithmetic is not None
+        fuses = may_fuse(plan)
 
         def run(a: Any, b: Any, c: Any, out: Any, mirror: Any = None) -> None:
             if plan.threads > 1:
@@ -68,7 +70,10 @@ class CpuRunner(PlanRunner):
             how["mirror"] = image(problem, target, None if buffered else mirror)
             try:
                 given: Any = b if is_packed else source
-                scaling = scaling_of(plan, a, given, workspace, nbytes, (c, *numbers))
+                how["formed"] = fuses and forms(plan, a, given, target, workspace)
+                scaling: Scaling | None = Scaling()
+                if not how["formed"]:
+                    scaling = scaling_of(plan, a, given, workspace, nbytes, (c, *numbers))
                 is_finite = None
                 if scaling is not None:
                     load(c, target, problem)
@@ -86,7 +91,7 @@ class CpuRunner(PlanRunner):
                     # return what the classical algorithm returns.
                     again = b.source_to_redo(scaling is None) if is_packed else b
                     load(c, target, problem)
-                    classical = blocking.to_redo(problem, nbytes, buffered)
+                    classical, how["formed"] = blocking.to_redo(problem, nbytes, buffered), False
                     _core.gemm(classical, a, readable(again, right), target, *numbers, **how)
             finally:
                 kept.give(workspace, nbytes)

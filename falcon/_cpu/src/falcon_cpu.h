@@ -92,6 +92,11 @@ typedef struct {
      * segment to segment; 0: all have the same means. */
     const void *a_means, *b_means;
     ptrdiff_t a_means_step, b_means_step;
+    /* NULL, or zeros: then panels are formed, and nothing is multiplied.  For each slice of K of each block, in their
+     * order, the squared norm of every line of A or of B is added here, and behind all of these the sum of its elements.
+     * Needs a scheme of real matrices, a kernel with sums, and a single pass. */
+    double *a_sums, *b_sums;
+    int formed; /* such a call has formed the panels in this workspace: multiply */
     /* What is added to A B for that, and before alpha: in each pass over K, for the real and the imaginary part, `rank`
      * rows of M + FALCON_OUTER_PAD accumulators and of N + FALCON_OUTER_PAD, whose outer products are summed up. */
     const void *left, *right;

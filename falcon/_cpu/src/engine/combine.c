@@ -36,37 +36,50 @@ static void block_of(const fl_operand *o, int q, ptrdiff_t *line, ptrdiff_t *k) 
     *k = (o->k_major ? q / o->n_line_blocks : q % o->n_k_blocks) * o->block_k;
 }
 
-/* The lines of strip x in block q that are in the matrix, at most 0 if there are none. */
-static ptrdiff_t lines_of(const fl_operand *o, fl_strip x, ptrdiff_t line) {
-    return FL_MIN(FL_MIN(o->width, o->block_lines - x.panel * o->width), o->lines - line);
+/* Where the strip of input q is in the matrix, and how much of it; block: its K block. */
+typedef struct {
+    ptrdiff_t line, k, lines, steps, block;
+    int is_empty;
+} fl_span;
+
+static fl_span span_of(const fl_operand *o, fl_strip x, int q) {
+    fl_span s;
+    block_of(o, q, &s.line, &s.k);
+    s.block = s.k / o->block_k;
+    s.line += x.panel * o->width, s.k += x.k;
+    s.lines = FL_MIN(FL_MIN(o->width, o->block_lines - x.panel * o->width), o->lines - s.line);
+    s.steps = FL_MIN(FL_MIN(x.steps, o->block_k - x.k), o->K - s.k);
+    s.is_empty = s.lines <= 0 || s.steps <= 0;
+    return s;
 }
 
 /* Pack the strip of input q, zeros beyond the matrix; the imaginary parts are input q + 1, to im. */
 static void pack_strip(const fl_operand *o, fl_strip x, int q, char *to, char *im) {
-    ptrdiff_t line, k;
-    block_of(o, q, &line, &k);
-    line += x.panel * o->width, k += x.k;
-    const ptrdiff_t lines = lines_of(o, x, line);
-    const ptrdiff_t steps = FL_MIN(FL_MIN(x.steps, o->block_k - x.k), o->K - k);
-    const char *from = lines > 0 && steps > 0 ? o->src + (line * o->line_stride + k * o->k_stride) * o->elem : NULL;
+    const fl_span s = span_of(o, x, q);
+    const char *from = s.is_empty ? NULL : o->src + (s.line * o->line_stride + s.k * o->k_stride) * o->elem;
     if (o->parts == 2)
-        o->load_parts(from, o->line_stride, o->k_stride, lines, steps, to, im, x.steps, o->conj);
+        o->load_parts(from, o->line_stride, o->k_stride, s.lines, s.steps, to, im, x.steps, o->conj);
     else
-        (o->program ? o->load : o->pack)(from, o->line_stride, o->k_stride, lines, steps, to, x.steps);
+        (o->program ? o->load : o->pack)(from, o->line_stride, o->k_stride, s.lines, s.steps, to, x.steps);
 }
 
 /* Subtract means from a strip of input q, and scale its lines. */
 static void level_strip(const fl_pass *p, const fl_operand *o, fl_strip x, int q, char *strip) {
-    ptrdiff_t line, k;
-    block_of(o, q, &line, &k);
+    const fl_span s = span_of(o, x, q);
     const ptrdiff_t together = fl_segment_slices(p->kc);
-    const ptrdiff_t segment = k / o->block_k * fl_div_up(p->slices, together) + x.k / p->kc / together;
-    line += x.panel * o->width, k += x.k;
-    const ptrdiff_t lines = lines_of(o, x, line), steps = FL_MIN(FL_MIN(x.steps, o->block_k - x.k), o->K - k);
-    const ptrdiff_t at = segment * o->means_step + q % o->parts * o->means_lines + line;
-    if (lines > 0 && steps > 0)
-        o->level(strip, steps, o->means ? o->means + at * p->kern->acc : NULL, o->scale ? o->scale + line : NULL,
-                 lines);
+    const ptrdiff_t segment = s.block * fl_div_up(p->slices, together) + x.k / p->kc / together;
+    const ptrdiff_t at = segment * o->means_step + q % o->parts * o->means_lines + s.line;
+    if (!s.is_empty)
+        o->level(strip, s.steps, o->means ? o->means + at * p->kern->acc : NULL, o->scale ? o->scale + s.line : NULL,
+                 s.lines);
+}
+
+/* Add up the lines of a strip of input q. */
+static void sum_strip(const fl_pass *p, const fl_operand *o, fl_strip x, int q, const char *strip) {
+    const fl_span s = span_of(o, x, q);
+    double *squares = o->sums + (s.block * p->slices + x.k / p->kc) * o->lines + s.line;
+    if (!s.is_empty)
+        o->add_up(strip, s.steps, squares, squares + o->n_k_blocks * p->slices * o->lines, s.lines);
 }
 
 /* Prefetch the source lines of `panels` neighbouring strips (line_stride 1). */
@@ -101,6 +114,8 @@ static void combine_strip(const fl_pass *p, const fl_operand *o, fl_strip x, ptr
         if (q % o->parts == 0)
             pack_strip(o, x, q, in, in + stride * kern->sum);
         memset(in + elems * kern->sum, 0, (size_t)((vecs - elems) * kern->sum));
+        if (o->sums)
+            sum_strip(p, o, x, q, in);
     }
     /* not in the same loop: arithmetic would leave the processor fewer loads to overlap */
     for (int q = 0; (o->scale || o->means) && q < n_in; q++)

@@ -65,6 +65,8 @@ static fl_operand operand(const fl_job *j, int is_a, const void *src, ptrdiff_t 
                     .load_parts = is_a ? j->kern->load_parts_a : j->kern->load_parts_b,
                     .interpret = is_a ? j->kern->interpret_a : j->kern->interpret_b,
                     .level = is_a ? j->kern->level_a : j->kern->level_b,
+                    .add_up = is_a ? j->kern->sums_a : j->kern->sums_b,
+                    .sums = is_a ? j->prob->a_sums : j->prob->b_sums,
                     .program = s == &fl_classical_scheme ? NULL
                                : from_a                  ? &s->u
                                                          : &s->v};
@@ -163,7 +165,7 @@ static int next_pass(fl_job *j) {
 static ptrdiff_t open_stage(void *job, ptrdiff_t *grab) {
     fl_job *j = job;
     for (;;) {
-        if (j->stage == COMBINE && !j->pack_to) {
+        if (j->stage == COMBINE && !j->pack_to && !j->prob->a_sums) {
             j->stage = GEMM;
             *grab = j->pass.most_strips;
             return fl_tile_units(&j->pass);
@@ -173,7 +175,8 @@ static ptrdiff_t open_stage(void *job, ptrdiff_t *grab) {
         j->stage = COMBINE;
         /* A's panels survive from one N pass to the next if there is only one M pass */
         j->units_a = j->n0 == 0 || j->cut.mb < j->prob->M ? fl_combine_units(&j->pass, &j->pass.a) : 0;
-        const ptrdiff_t units = j->units_a + (j->m0 == 0 ? fl_combine_units(&j->pass, &j->pass.b) : 0);
+        const ptrdiff_t of_b = j->m0 == 0 ? fl_combine_units(&j->pass, &j->pass.b) : 0;
+        const ptrdiff_t units = j->prob->formed ? 0 : j->units_a + of_b;
         /* several neighbouring units at a time: each reads on where the one before ended */
         *grab = FL_MAX(1, FL_MIN(8, units / (8 * j->lay.threads)));
         if (units) {

@@ -36,6 +36,7 @@ typedef struct {
     ptrdiff_t panels;    /* per block */
     ptrdiff_t group;     /* strips that are packed together, see fl_group */
     int mode;            /* FALCON_PACKED, LOCAL or DIRECT */
+    double *sums;        /* NULL, or where to add up its lines: see falcon_problem */
     const double *scale; /* NULL, or a factor for each line of this pass */
     const char *means;   /* NULL, or those of the first segment and line of this pass: see falcon_problem */
     ptrdiff_t means_step, means_lines; /* in accumulators: to the next segment, to the imaginary parts */
@@ -43,6 +44,7 @@ typedef struct {
     falcon_load_parts_fn load_parts;
     falcon_combine_fn interpret;
     falcon_level_fn level;
+    falcon_sums_fn add_up;
     const falcon_program *program; /* NULL: one block, plain packing */
     char *packed;
 } fl_operand;

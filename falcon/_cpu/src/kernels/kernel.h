@@ -108,6 +108,10 @@ typedef void (*falcon_write_parts_fn)(const void *re, const void *im, falcon_sca
 /* x becomes (x - means[i]) * scale[i] in line i of a strip that load wrote, i < lines.  means: accumulators, or NULL
  * (zeros); scale: NULL (ones). */
 typedef void (*falcon_level_fn)(void *strip, ptrdiff_t steps, const void *means, const double *scale, ptrdiff_t lines);
+/* squares[i] and totals[i] += the squares and the elements of line i of a strip that load wrote, i < lines, in runs of
+ * FALCON_SUM_RUN steps: however a slice is cut into strips of whole runs, sums have the same bits. */
+typedef void (*falcon_sums_fn)(const void *strip, ptrdiff_t steps, double *squares, double *totals, ptrdiff_t lines);
+enum { FALCON_SUM_RUN = 16 };
 /* falcon_scatter_fn, and left[r*left_step + i] * right[r*right_step + j], r < rank, is added to element (i, j): all are
  * accumulators. */
 typedef void (*falcon_outer_fn)(void *dst, const void *ct, const void *h, double coef, int rank, const void *left,
@@ -185,6 +189,7 @@ typedef struct falcon_kernel {
     falcon_combine_fn interpret_a, interpret_b;
     falcon_scatter_fn scatter;
     falcon_level_fn level_a, level_b;
+    falcon_sums_fn sums_a, sums_b; /* NULL where a strip does not hold accumulators, one step after the other */
     falcon_unscale_fn unscale;
     falcon_outer_fn scatter_outer;
     falcon_write_fn write[FALCON_N_C_FORM]; /* of elements: NULL for two types */

@@ -206,6 +206,45 @@ static void NAME(level_b)(void *strip, ptrdiff_t steps, const void *means, const
     NAME(level)(NR, KR, strip, steps, means, scale, lines);
 }
 
+#undef SUMS
+#if KR == 1 && PARTS == 1
+/* See falcon_sums_fn; reads beyond the last step, where a strip has room for a cache line. */
+INLINE void NAME(sums)(const int width, const P_T *x, ptrdiff_t steps, double *squares, double *totals,
+                       ptrdiff_t lines) {
+    const int vecs = (width + VLEN - 1) / VLEN;
+    for (ptrdiff_t k = 0; k < steps; k += FALCON_SUM_RUN) {
+        const int run = steps - k < FALCON_SUM_RUN ? (int)(steps - k) : FALCON_SUM_RUN;
+        T of_run[2][vecs * VLEN];
+#pragma GCC unroll 8
+        for (int v = 0; v < vecs; v++) {
+            VEC s[2] = {V_ZERO(), V_ZERO()}, t[2] = {V_ZERO(), V_ZERO()};
+            for (int q = 0; q < run; q++) {
+                const VEC y = V_LOAD(x + (k + q) * width + v * VLEN);
+                s[q % 2] = V_FMA(y, y, s[q % 2]);
+                t[q % 2] += y;
+            }
+            V_STORE(of_run[0] + v * VLEN, s[0] + s[1]);
+            V_STORE(of_run[1] + v * VLEN, t[0] + t[1]);
+        }
+        for (int i = 0; i < lines; i++) {
+            squares[i] += (double)of_run[0][i];
+            totals[i] += (double)of_run[1][i];
+        }
+    }
+}
+
+static void NAME(sums_a)(const void *strip, ptrdiff_t steps, double *squares, double *totals, ptrdiff_t lines) {
+    NAME(sums)(MR, strip, steps, squares, totals, lines);
+}
+
+static void NAME(sums_b)(const void *strip, ptrdiff_t steps, double *squares, double *totals, ptrdiff_t lines) {
+    NAME(sums)(NR, strip, steps, squares, totals, lines);
+}
+#define SUMS(x) NAME(x)
+#else
+#define SUMS(x) NULL
+#endif
+
 /* Rows at a time. */
 #define ROWS (MR % 6 == 0 ? 6 : MR % 4 == 0 ? 4 : 2)
 static void NAME(scatter_outer)(void *dst_, const void *ct_, const void *h_, double coef, int rank, const void *left_,

@@ -197,6 +197,8 @@ const falcon_kernel CAT3(falcon_kernel, ISA, X) = {
 #if !CAT(D, _EXACT)
     .level_a = NAME(level_a),
     .level_b = NAME(level_b),
+    .sums_a = SUMS(sums_a),
+    .sums_b = SUMS(sums_b),
     .unscale = NAME(unscale),
     .scatter_outer = NAME(scatter_outer),
     .norm_dot = X_NAME(norm_dot),

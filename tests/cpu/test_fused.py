@@ -1,0 +1,129 @@
+"""Operands that are measured while their panels are formed: the sums, and what products come to."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import falcon
+from falcon._cpu.extension import _core
+from falcon._cpu.programs import engine_scheme
+
+from .support import same_bits
+
+pytestmark = pytest.mark.skipif(_core is None, reason="needs the extension")
+ISAS = [] if _core is None else _core.supported_isas()
+SHAPES = [(150, 170, 301), (64, 96, 1100), (31, 33, 35), (5, 700, 900)]
+
+
+def formed(layout, a, b, c):
+    """Form panels and sums, then multiply; return the sums of both operands."""
+    blocks, slices, _ = layout.slices
+    sums = [np.zeros((2, blocks * slices, n)) for n in c.shape]
+    workspace, before = _core.Workspace(layout.nbytes), c.copy()
+    assert _core.gemm(layout, a, b, c, workspace=workspace, sums=sums)
+    assert same_bits(c, before)  # nothing is multiplied
+    _core.gemm(layout, a, b, c, workspace=workspace, formed=True)
+    return sums
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+@pytest.mark.parametrize("scheme", ["strassen", "3x6x4:54", "strassen@3x4x6:54"])
+def test_sums_are_those_of_the_slices(isa, kind, scheme):
+    rng, dtype = np.random.default_rng(1), {"f32": "f4", "f64": "f8"}[kind]
+    for M, N, K in SHAPES:
+        a, b = rng.integers(-9, 9, (M, K)).astype(dtype), rng.integers(-9, 9, (K, N)).astype(dtype)
+        for order in ("CCC", "FFF", "CFC", "FCF", "CCF"):
+            x, y, c = (np.asarray(z, order=o) for z, o in zip((a, b, a @ b), order, strict=True))
+            how = {"a_by_columns": order[0] == "F", "b_by_rows": order[1] == "C"}
+            layout = _core.plan(
+                *(M, N, K, kind),
+                isa=isa,
+                scheme=engine_scheme(falcon.schemes.get(scheme)),
+                threads=2,
+                c_by_columns=order[2] == "F",
+                **how,
+            )
+            once = np.full_like(c, np.nan)
+            _core.gemm(layout, x, y, once)
+            c[...] = np.nan
+            sums = formed(layout, x, y, c)
+            assert same_bits(c, once), (M, N, K, order)
+            blocks, slices, _ = layout.slices
+            block = -(-K // blocks)
+            step = min(layout.blocking[3], block)
+            for z, found in ((a, sums[0]), (b.T, sums[1])):
+                for at in range(blocks * slices):
+                    start, some = min(at // slices * block, K), at % slices
+                    end = min(start + block, K)
+                    part = z[:, min(start + some * step, K) : min(start + (some + 1) * step, end)]
+                    np.testing.assert_array_equal(found[0, at], (part.astype("f8") ** 2).sum(1))
+                    np.testing.assert_array_equal(found[1, at], part.sum(1))
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+def test_sums_do_not_depend_on_threads(kind):
+    rng, dtype = np.random.default_rng(2), {"f32": "f4", "f64": "f8"}[kind]
+    for order in "CF":
+        a, b = (np.asarray(rng.random(x), dtype, order) for x in ((400, 900), (900, 300)))
+        found = []
+        for threads in (1, 2, 5):
+            layout = _core.plan(
+                *(400, 300, 900, kind),
+                scheme=engine_scheme(falcon.schemes.get("3x6x4:54")),
+                threads=threads,
+                a_by_columns=order == "F",
+                b_by_rows=order == "C",
+            )
+            found.append(formed(layout, a, b, np.zeros((400, 300), dtype)))
+        assert all(same_bits(x, y) for some in found for x, y in zip(some, found[0], strict=True))
+
+
+def line(x, axis, scale):
+    x = x.copy()
+    x[(7, slice(None)) if axis == 0 else (slice(None), 7)] *= x.dtype.type(scale)
+    return x
+
+
+def entry(x, value):
+    x = x.copy()
+    x[11, 13] = value
+    return x
+
+
+DATA = {
+    "normal": (lambda a, b: (a, b), True),
+    "whole numbers": (lambda a, b: (np.rint(9 * a), np.rint(9 * b)), True),
+    "a small mean": (lambda a, b: (a + 0.1, b), True),
+    "a mean": (lambda a, b: (a + 1, b), False),
+    "a mean of b in a part of K": (lambda a, b: (a, b + (np.arange(500) < 250)[:, None]), False),
+    "one sign": (lambda a, b: (abs(a), abs(b)), False),
+    "a row": (lambda a, b: (line(a, 0, 1e3), b), False),
+    "a column": (lambda a, b: (a, line(b, 1, 1e-3)), False),
+    "a row of zeros": (lambda a, b: (line(a, 0, 0), b), False),
+    "squares that overflow": (lambda a, b: (line(a, 0, 1e30), b), False),
+    "squares that underflow": (lambda a, b: (a * 1e-30, b), False),
+    "Inf": (lambda a, b: (entry(a, np.inf), b), False),
+    "NaN": (lambda a, b: (a, entry(b, np.nan)), False),
+}
+
+
+@pytest.mark.parametrize("kind", DATA)
+@pytest.mark.parametrize("sampled", [True, False])
+def test_products_do_not_depend_on_how_operands_are_measured(doors, kind, sampled):
+    rng = np.random.default_rng(3)
+    change, is_formed = DATA[kind]
+    a, b = (x.astype("f4") for x in change(*rng.standard_normal((2, 500, 500))))
+    if not sampled:  # all operands look plain: norms and sums alone say what they are
+        doors.numbers(sampled_mean=np.inf, sampled_spread=np.inf)
+    seen = doors.formed()
+    with np.errstate(all="ignore"):
+        for scheme in ("strassen", "3x4x6:54"):
+            found = []
+            for least in (0, np.inf):
+                doors.numbers(fused=least)
+                plan = replace(falcon.plan(a, b, scheme=scheme, backend="cpu"), guarded=True)
+                found.append(plan(a, b))
+            assert same_bits(*found)
+    assert seen == [is_formed] * 2
