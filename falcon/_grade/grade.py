@@ -70,6 +70,12 @@ class Grade:
     curve, entries, picture : list
         Of the page: K, error, NumPy's error; errors of entries, sorted, and NumPy's; errors where a
         large diagonal shows the blocks of a fast algorithm.
+
+    Examples
+    --------
+    >>> import falcon, numpy as np
+    >>> falcon.grade(np.matmul, size=64).name
+    'IEEE float32'
     """
 
     of: str
