@@ -8,7 +8,7 @@ True
 
 Importing falcon prints nothing and starts nothing: no threads, no measurements, no GPU.
 What is built on these names is imported when first asked for: `falcon.accelerate`, `profile` and
-`check`, `falcon.torch`, for PyTorch, and `falcon.dask`, for Dask.
+`grade`, `falcon.torch`, for PyTorch, and `falcon.dask`, for Dask.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -34,11 +34,10 @@ from .schemes import Scheme, SchemeError
 if TYPE_CHECKING:  # else `__getattr__` imports them
     from ._accelerate.profile import Profile, profile
     from ._accelerate.switch import accelerate
-    from ._check.result import CheckResult
-    from ._check.run import check
+    from ._grade.grade import Grade, grade
 
 __all__ = [
-    "CheckResult",
+    "Grade",
     "MachineProfile",
     "PackedOperand",
     "Plan",
@@ -49,11 +48,11 @@ __all__ = [
     "VerificationError",
     "__version__",
     "accelerate",
-    "check",
     "config",
     "dot",
     "einsum",
     "gemm",
+    "grade",
     "gram",
     "machine",
     "matmul",
@@ -75,11 +74,11 @@ del warn_of_web_framework
 
 # What is imported when first asked for, and whence.
 _LATER = {
-    "CheckResult": "_check.result",
+    "Grade": "_grade.grade",
     "Profile": "_accelerate.profile",
     "accelerate": "_accelerate.switch",
-    "check": "_check.run",
     "dask": "dask",
+    "grade": "_grade.grade",
     "load_ipython_extension": "_accelerate.switch",
     "profile": "_accelerate.profile",
     "torch": "torch",

@@ -1,4 +1,4 @@
-"""The command line: ``python -m falcon info | check | schemes | plan | tune | bench | ...``."""
+"""The command line: ``python -m falcon info | grade | schemes | plan | tune | bench | ...``."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 import falcon
-from falcon._check.run import add_check
 from falcon._core.dtypes import FLOAT32, FLOAT64, of
 from falcon._core.options import FIELDS, PLANNING, TUNING, parsed
 from falcon._core.plan import Plan
 from falcon._core.progress import Progress
 from falcon._core.text import did_you_mean, format_table
+from falcon._grade.command import add_grade
 from falcon.bench import command
 from falcon.bench.schemes import A_FILE, add_schemes, registered
 from falcon.bench.workloads import model_shapes, parse_shape, parse_shapes
@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     info.add_argument("--json", action="store_true", help="print JSON")
     info.set_defaults(run=_info)
 
-    add_check(commands)
+    add_grade(commands)
 
     add_schemes(commands)
 

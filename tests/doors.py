@@ -259,12 +259,6 @@ class Doors:
         """Time sides in turn by a function in place of `interleave`."""
         self._put(f"{of}.interleave", found)
 
-    def checks(self, **functions):
-        """Let `falcon.check` call other functions, by the names that it has for them."""
-        for name, function in functions.items():
-            module = "case" if name == "gemm" else "steps"
-            self._put(f"falcon._check.{module}.{name}", function)
-
     def workers(self, made):
         """Let processes of peers be of another class."""
         for module in ("suite", "peers"):

@@ -28,7 +28,7 @@ FORBIDDEN = (
 )
 LATER = (
     *("falcon.bench", "falcon.discover", "falcon.__main__", "falcon._front.adapters.device"),
-    *("falcon.dask", "falcon.torch", "falcon._accelerate", "falcon._check"),
+    *("falcon.dask", "falcon.torch", "falcon._accelerate", "falcon._grade"),
     *("falcon.decision.explain", "falcon._gpu.driver", "falcon._gpu.backend", "falcon._gpu.rates"),
     *("falcon._cpu.peak", "falcon._cpu.each"),
 )
@@ -164,7 +164,7 @@ FLOORS = {
     "falcon.dask": 7,
     "falcon.torch": 7,
     "falcon._accelerate": 7,
-    "falcon._check": 7,
+    "falcon._grade": 7,
     "falcon": 6,  # __init__.py: the public names, for users, benchmarks and the command line
     "falcon._front": 5,
     "falcon._backends": 4,

@@ -25,8 +25,6 @@ SMALL = {
                    ("16 tasks", "dask's places s", "COSMA GiB")),
     "element_types": (("64", "--rounds", "1"), ("uint8 x int8", "over X: median")),
     "first_call": (("300", "1"), ("fresh plan, ms", "np.matmul, repeated call, ms")),
-    "graded": (("--size", "140", "--dtype", "float32", "--only", "zero"),
-               ("| NumPy | ", "a fifth of A's rows", "strassen: falcon ")),
     "noise": (("40,50,60", "--seconds", "0.1"), ("many short pairs", "of 5")),
     "on_dask": (("512", "256", "384", "--chunk", "128", "--rounds", "1", "--case-seconds", "0"),
                 ("  falcon, placed  ", "  dask.array.matmul  ", "moved GiB", "passed")),

@@ -9,7 +9,7 @@
     operands.py   arrays as the engine takes them; triangles and mirror images of C
     norms.py      norms of operands before a scheme of "auto" runs
     rounding.py   sums of elements in panels: where they are exact, the error of rounding them
-    each.py       every kernel by itself, for falcon.check
+    each.py       every kernel by itself, and a test of it
     measure.py, peak.py   how fast kernels and stages are
     programs.py   Scheme -> the engine's operations and steps
     residues.py   the passes before and after a product modulo p

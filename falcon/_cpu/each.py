@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from falcon._core.dtypes import BY_ARITHMETIC, BY_FLOAT, ENGINE, INT64, PAIRS, DType
-from falcon.schemes import M4, Scheme
+from falcon._core.dtypes import BFLOAT16, BY_ARITHMETIC, BY_FLOAT, ENGINE, INT64, PAIRS, DType
+from falcon.schemes import M4, Scheme, get
 
 try:
     from . import _core, rounding
@@ -19,6 +21,10 @@ except ImportError:  # `extension.why_unavailable` says so
 # One type for each kernel (unsigned integers share those of signed ones), and complex ones.
 _KINDS = *ENGINE, *PAIRS, *BY_ARITHMETIC.values(), BY_FLOAT[INT64]
 _ROWS = {(x.engine, x.is_complex): x for x in reversed(_KINDS)}
+_USUAL = 131, 103, 97  # M, N, K: several blocks of rows, columns and steps, with edges
+# All numbers of rows and columns that may be left of a tile; several slices of K, of up to 1536.
+_EDGES = *((33 + x, 65 + 5 * x % 64, 33) for x in range(64)), (37, 45, 1601), _USUAL
+_THREADED = 307, 411, 523  # so that each of several threads has 10^6 multiply-adds
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,81 @@ class Kernel:
         c = np.empty((M, N), result.numpy if is_wide else a.dtype)
         _core.gemm(_core.plan(M, N, K, self.operand.engine, isa=self.isa, **how), a, b, c)
         return c
+
+    def tested(self) -> Iterator[tuple[str, str]]:
+        """Multiply whole numbers of all edges; yield what was multiplied, and what is wrong.
+
+        Also to accumulators, by Strassen's scheme, and in blocks, as large products.
+        """
+        some: list[dict[str, Any]] = [{"sizes": x} for x in _EDGES] + [{"by_columns": True}]
+        if self.operand.result is self.operand.left:  # else sums of elements may not fit the panels
+            some.append({"scheme": "strassen"})
+        some += [x | {"is_blocked": True} for x in some if "by_columns" not in x]
+        some += [{"is_wide": True}] if self.operand.wide and self.operand.pair is None else []
+        for how in some:
+            yield self._told(how)
+
+    def threaded(self, counts: list[int]) -> Iterator[tuple[str, str]]:
+        """Do so with these numbers of threads."""
+        for threads, scheme in product(counts, ("", "strassen")):
+            yield self._told({"sizes": _THREADED, "threads": threads, "scheme": scheme})
+
+    def _told(self, how: dict[str, Any]) -> tuple[str, str]:
+        (M, N, K), row = how.get("sizes", _USUAL), str(self.operand)
+        said = [f"{k} {v}" for k, v in how.items() if k != "sizes" and v]
+        said = [self.name, self.isa, row, f"{M} x {K} @ {K} x {N}", *said]
+        try:
+            return ", ".join(said), self._wrong(**how)
+        except Exception as error:  # whatever it is, it is what the user wants to be told
+            return ", ".join(said), f"raises {type(error).__name__}: {error}"
+
+    def _wrong(
+        self, sizes: tuple[int, int, int] = _USUAL, threads: int = 1, scheme: str = "",
+        by_columns: bool = False, is_blocked: bool = False, is_wide: bool = False,
+    ) -> str:  # fmt: skip
+        """Return what is wrong of a product of whole numbers; "" if nothing is."""
+        (M, N, K), row, random = sizes, self.operand, np.random.default_rng(sizes)
+        a, b = _drawn(random, (M, K), row, row.left), _drawn(random, (K, N), row, row.right)
+        a, b = (np.asfortranarray(x) if by_columns else x for x in (a, b))
+        kind = row.wide[0] if is_wide else row.result
+        form = get(scheme) if scheme else None
+        c = _numbers(self.product(a, b, kind, form, threads=threads, is_blocked=is_blocked), kind)
+        exact = np.einsum("ik,kj", _numbers(a, row.left), _numbers(b, row.right))
+        return why_different(c, _numbers(_held(exact, kind), kind))
+
+
+def why_different(c: np.ndarray, exact: np.ndarray) -> str:
+    """Return how many entries differ, and one of them; "" if none does."""
+    at = tuple(int(x) for x in np.unravel_index(np.argmax(c != exact), c.shape))
+    said = f"{np.count_nonzero(c != exact)} of {c.size} entries differ, entry {[*at]}: "
+    return f"{said}{c[at]}, not {exact[at]}" if c[at] != exact[at] else ""
+
+
+def _drawn(random: Any, shape: tuple[int, int], row: DType, kind: DType) -> np.ndarray:
+    """Return whole numbers: all that integers hold, such that no sum of floats is rounded."""
+    if row.part is not None:
+        real, imaginary = (_drawn(random, shape, row.part, row.part) for _ in "ab")
+        return (real + 1j * imaginary).astype(kind.numpy)
+    if row.is_exact and row.arithmetic is None:
+        limits = np.iinfo(kind.numpy)
+        return random.integers(limits.min, limits.max, shape, kind.numpy, endpoint=True)
+    most = 2**18 if row.is_exact else 4
+    return _held(random.integers(-most, most, shape, endpoint=True), kind)
+
+
+def _held(x: np.ndarray, kind: DType) -> np.ndarray:
+    """Return whole numbers in a type, wrapped; bfloat16 as the integers that hold it, rounded."""
+    if kind is not BFLOAT16:
+        return x.astype(kind.numpy)
+    bits = x.astype(np.float32).view(np.uint32)
+    return (bits + (0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+
+
+def _numbers(x: np.ndarray, kind: DType) -> np.ndarray:
+    """Return the numbers of a type in float64 (complex128) or more, or in int64 modulo 2^64."""
+    if kind is BFLOAT16:
+        x = (x.astype(np.uint32) << 16).view(np.float32)
+    return x.astype(np.int64 if kind.is_exact else np.result_type(x, np.float64))
 
 
 def kernels() -> list[Kernel]:
