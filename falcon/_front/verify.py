@@ -105,7 +105,7 @@ def verify(
 
 
 def run_test(
-    test: type[Freivalds],
+    test: Callable[..., Freivalds],
     plan: Callable[[Any, Any], Any],
     matrices: tuple[Any, Any, Any],
     growth: float | None,
