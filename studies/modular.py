@@ -7,7 +7,8 @@
             float64
 
 Operands are random residues as int64 (galois': as GF(p) holds them). FLINT uses as many threads as
-falcon. The moduli are by default primes near 1009, 2^20, 2^26 and 2^31. Needs python-flint, galois.
+falcon. The moduli are by default primes near 1009, 2^20, 2^26, 2^31 and 2^61. Needs python-flint,
+galois.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from falcon._core.options import thread_count
 from falcon._core.timing import REST_SECONDS, Side, interleave
 from falcon.bench.tables import INTERVAL
 
-MODULI = 1009, 2**20 + 7, 2**26 - 5, 2**31 - 1
+MODULI = 1009, 2**20 + 7, 2**26 - 5, 2**31 - 1, 2**61 - 1
 # A product by galois that takes longer is timed by so many rows.
 MOST_SECONDS, ROWS = 3.0, 16
 

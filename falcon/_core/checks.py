@@ -76,14 +76,23 @@ def check_size(name: str, value: Any) -> int | None:
 
 
 def check_modulus(name: str, value: Any) -> int | None:
-    """None, or an integer from 2 to 2^31 - 1."""
+    """None, or an integer from 2 to 2^62."""
     modulus = check_count(name, value, 2)
-    if modulus is not None and modulus >= 2**31:
+    if modulus is not None and modulus > 2**62:
         raise ValueError(
-            f"{name} is {modulus}; expected less than 2**31 (products modulo coprime factors of a "
+            f"{name} is {modulus}; expected at most 2**62 (products modulo coprime factors of a "
             "larger one can be put together: the Chinese remainders)"
         )
     return modulus
+
+
+def check_moduli(name: str, value: Any) -> int | tuple[int, ...] | None:
+    """None, an integer as `check_modulus` takes it, or a list or tuple of some."""
+    if not isinstance(value, list | tuple):
+        return check_modulus(name, value)
+    if len(value) == 0 or None in value:
+        raise ValueError(f"{name} is {value!r}; expected an integer, or some")
+    return tuple(check_integer(name, check_modulus(name, x)) for x in value)
 
 
 def check_switch(name: str, value: Any) -> bool:

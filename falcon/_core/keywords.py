@@ -38,7 +38,7 @@ class PlanningOptions(_Common, total=False):
     max_growth: float | None
     reproducible: bool | None
     centre: bool | None
-    modulus: int | None
+    modulus: int | list[int] | tuple[int, ...] | None
 
 
 class PackingOptions(PlanningOptions, total=False):

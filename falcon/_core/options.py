@@ -193,14 +193,15 @@ class Options:
         parse_bool,
         taken_by=_ALL,
     )
-    modulus: int | None = _option(
+    modulus: Any = _option(  # noqa: RUF009  (int, tuple of int, or None)
         None,
         "",
         """int
-        p, from 2 to 2^31 - 1: integers of any values are multiplied exactly and reduced to 0 <= x <
-        p. The result is of `dtype`, or of the type of `out`, or of the operands' common type, which
-        must hold p - 1; `alpha` and `beta` are integers (docs/modular.md).""",
-        checks.check_modulus,
+        p, from 2 to 2^62: integers of any values are multiplied exactly and reduced to 0 <= x < p.
+        The result is of `dtype`, or of the type of `out`, or of the operands' common type, which
+        must hold p - 1; `alpha` and `beta` are integers. `matmul` takes a list of p too, and its
+        result has their axis first (docs/modular.md).""",
+        checks.check_moduli,
         int,
         taken_by=(*_ALL, TUNES),
     )

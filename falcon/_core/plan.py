@@ -86,9 +86,9 @@ class Backend(Protocol):
         """Return what runs a plan of this backend."""
 
     def reduce(
-        self, terms: Any, weights: Any, parts: Any, modulus: int, base: int, threads: int
+        self, terms: Any, parts: Any, modulus: int, carry: int = 0, threads: int = 1
     ) -> None:
-        """Reduce weighted sums of matrices modulo p: `falcon._numpy.residues.modulo`."""
+        """Write weighted sums of matrices modulo p: `falcon._numpy.residues.modulo`."""
 
     def pack(self, b: Any, plan: Plan) -> Any:
         """Combine and pack `b` for the scheme of `plan`; the result has `nbytes`."""

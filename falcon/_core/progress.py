@@ -71,10 +71,12 @@ class Progress:
                     wait = _NEXT
 
     def _line(self) -> str:
-        minutes, seconds = divmod(int(time.monotonic() - self._start), 60)
-        done = f"{minutes}:{seconds:02}"
+        passed = time.monotonic() - self._start
+        done = _minutes(passed)
         if self._total is not None:
             done += f", {self.count:.4g} of {self._total:.4g} {self._unit}"
+            if self.count:
+                done += f", about {_minutes(passed * max(self._total / self.count - 1, 0))} left"
         return f"[{done}] {self._text}"
 
     @property
@@ -85,3 +87,8 @@ class Progress:
         if self._is_terminal:
             sys.stderr.write(f"\r{' ' * self._columns}\r")
             sys.stderr.flush()
+
+
+def _minutes(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}:{rest:02}"

@@ -121,15 +121,17 @@ cdef extern from "falcon_cpu.h" nogil:
                       ptrdiff_t line_stride, ptrdiff_t k_stride, int threads, double *sums,
                       double *odd, const ptrdiff_t *cuts, int segments, double *totals)
     enum: FALCON_MOST_NUMBERS
+    enum: FALCON_FLOATS
     ctypedef struct falcon_numbers:
         char *start
         int number, bytes
         ptrdiff_t line_stride, stride
-        double weight
+        int64_t weights[3]
+        double modulus, factor
     ctypedef struct falcon_modulo:
-        double p, base
+        int64_t p, carry
         ptrdiff_t lines, len
-        int terms, parts
+        int terms, parts, is_unsigned
         falcon_numbers *numbers
     void falcon_reduce(const falcon_kernel *kern, falcon_modulo *m, int threads)
     const char *falcon_scheme_check(const falcon_scheme *scheme)

@@ -93,5 +93,5 @@ def norms(
 NUMBERS: dict[Any, int]
 
 def modulo(
-    terms: Any, weights: Any, parts: Any, modulus: int, base: int, threads: int = 1, isa: Any = None
+    terms: Any, parts: Any, modulus: int, carry: int = 0, threads: int = 1, isa: Any = None
 ) -> None: ...

@@ -99,10 +99,10 @@ class CpuBackend(Host):
         return CpuRunner(plan)
 
     def reduce(
-        self, terms: Any, weights: Any, parts: Any, modulus: int, base: int, threads: int
+        self, terms: Any, parts: Any, modulus: int, carry: int = 0, threads: int = 1
     ) -> None:
         """Reduce sums modulo p by the engine."""
-        modulo(terms, weights, parts, modulus, base, threads)
+        modulo(terms, parts, modulus, carry, threads)
 
     def without_plans(self, library: Callable[..., Any]) -> Callable[..., Any] | None:
         """Return a function of a, b and out that multiplies small float arrays; of others None.

@@ -159,7 +159,8 @@ def _parts(x: Any, ndim: int = 0) -> Any:
 def _write_added(x: Product) -> None:
     if x.options.modulus is not None and x.c is not None:
         engine, threads = host_engine(), threads_of(x.options)
-        engine.reduce([x.c.copy()], [x.beta], [x.out], x.options.modulus, 0, threads)
+        terms = [(x.c.copy(), x.beta, 0, 0)]
+        engine.reduce(terms, [(x.out, 0)], x.options.modulus, threads=threads)
     else:
         x.adapter.scale(x.c, x.beta, x.out, x.dtype)
 

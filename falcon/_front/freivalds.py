@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from math import ceil, isqrt, log2, sqrt
 from statistics import NormalDist
 from typing import Any
@@ -11,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from falcon._core.checks import check_count
-from falcon._core.dtypes import DType, of
+from falcon._core.dtypes import FLOAT64, DType, of
+from falcon._core.modular import Residues
 from falcon._numpy.residues import modulo
 
 # Probability that a correct product is reported as wrong.
@@ -111,11 +113,12 @@ class Freivalds:
                 ring = modulus or 2**64
                 self._x = random.integers(0, ring, shape, np.uint64)
                 image = self.times(a, self.times(b, self._x))
-                self._expected: np.ndarray = np.uint64(int(alpha) % ring) * image
+                terms = [(image, int(alpha) % ring, 0, 0)]
                 if c is not None:
-                    self._expected += np.uint64(int(beta) % ring) * self.times(c, self._x)
+                    terms.append((self.times(c, self._x), int(beta) % ring, 0, 0))
+                self._expected: Any = sum(x * np.uint64(y) for x, y, *_ in terms)
                 if modulus is not None:
-                    self._expected %= np.uint64(modulus)
+                    modulo(terms, [(self._expected, 0)], modulus)
                 return
             operands = [x for x in (a, b, c) if x is not None]
             natives = [x.dtype for x in operands if of(x.dtype).module == "numpy"]
@@ -335,32 +338,34 @@ def times(x: np.ndarray, vectors: np.ndarray) -> np.ndarray:
 
 
 def times_modulo(x: np.ndarray, vectors: np.ndarray, modulus: int) -> np.ndarray:
-    """Multiply integers modulo p: in digits of 16 bits, whose products are exact in float64."""
+    """Multiply integers modulo p: their residues, whose products are exact in float64."""
     product = np.zeros((x.shape[0], vectors.shape[1]), np.uint64)
-    places = range(1 if modulus <= 2**16 else 2)
-    weights = [2 ** (16 * (i + j)) % modulus for i in places for j in places]
-    for start in range(0, x.shape[1], _STRIP_ELEMENTS):  # sums below 2^48
-        inner = slice(start, start + _STRIP_ELEMENTS)
-        right = [np.empty(vectors[inner].shape) for _ in places]
-        modulo([vectors[inner]], [1], right, modulus, 2**16)
+    most = _STRIP_ELEMENTS
+    way = Residues.several((modulus,), FLOAT64, most, most * modulus**2)
+    assert way is not None
+    for start in range(0, x.shape[1], most):
+        inner = slice(start, start + most)
+        right = np.empty((len(way.moduli), *vectors[inner].shape))
+        modulo([(vectors[inner], 1, 0, 0)], *way.of_operand(right))
         for at, strip in _strips(x[:, inner], x.dtype):
-            left = [np.empty(strip.shape) for _ in places]
-            modulo([strip], [1], left, modulus, 2**16)
-            terms = [a @ b for a in left for b in right]
-            modulo([*terms, product[at]], [*weights, 1], [product[at]], modulus)
+            left = np.empty((len(way.moduli), *strip.shape))
+            modulo([(strip, 1, 0, 0)], *way.of_operand(left))
+            terms, carry = way.of_sums(left @ right, modulus)
+            modulo([*terms, (product[at], 1, 0, 0)], [(product[at], 0)], modulus, carry)
     return product
 
 
+@cache
 def modular_trials(modulus: int) -> int:
     """Return how many random vectors leave a wrong product a chance of at most 2^-40.
 
     If e, a row of the error, is not 0 modulo p, the greatest common divisor g of its entries and p
     is less than p, and e x is a random multiple of g: it is 0 with probability g / p, which is at
-    most 1 / q for the smallest prime factor q of p.
+    most 1 / q for the smallest prime factor q of p. Factors from 2^20 on need not be known.
     """
-    numbers = np.arange(2, isqrt(modulus) + 1)
+    numbers = np.arange(2, min(isqrt(modulus), 2**20) + 1)
     factors = numbers[modulus % numbers == 0]
-    return ceil(_MODULAR_BITS / log2(factors[0] if factors.size else modulus))
+    return ceil(_MODULAR_BITS / log2(factors[0] if factors.size else min(modulus, 2**20)))
 
 
 def _strips(x: np.ndarray, kind: np.dtype) -> Iterator[tuple[slice, np.ndarray]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from math import log
 from typing import Any, Unpack, overload
@@ -63,7 +64,8 @@ def matmul(
     Returns
     -------
     ndarray or scalar
-        Shape and dtype of ``np.matmul(a, b, dtype=dtype)``.
+        Shape and dtype of ``np.matmul(a, b, dtype=dtype)``; with several moduli an array of one
+        such product for each, from one pass over `a` and `b`.
 
     Raises
     ------
@@ -105,6 +107,9 @@ def matmul(
     if dtype is None and _are_logical(a, b, target, chosen) and (is_counted or _is_counted(a, b)):
         counts = matmul(a.view(np.uint8), b.view(np.uint8), dtype="int32", **options)
         result = np.not_equal(counts, 0, out=target)
+        return adapter.wrap(result) if out is None else out
+    if isinstance(chosen.modulus, tuple):
+        result = _by_moduli(adapter, a, b, target, dtype, chosen)
         return adapter.wrap(result) if out is None else out
     result = numpy_product(adapter, a, b, target, dtype, chosen)
     if result is NotImplemented:
@@ -206,6 +211,37 @@ def _multiplied(
         run(x, y, None, z)
 
     return result, (plan, of_views)
+
+
+def _by_moduli(
+    adapter: Adapter, a: Any, b: Any, out: Any, dtype: Any, options: Options
+) -> np.ndarray:
+    """Multiply modulo several numbers, whose axis is the first one of the result."""
+    a, b = adapter.array("a", a), adapter.array("b", b)
+    moduli: Any = options.modulus
+    target = None if out is None else adapter.target(out)
+    written = result_type(adapter, {"a": a, "b": b}, dtype, target, max(moduli))
+    types = operand_type(adapter, [a, b], written, options), written
+    batch, kept = matmul_shape(a.shape, b.shape, None)
+    shape = (len(moduli), *batch, *kept)
+    if target is not None:
+        check_out(adapter, target, shape, written)
+    overlaps = any(np.may_share_memory(target, x) for x in (a, b))
+    result = np.empty(shape, written.numpy) if target is None or overlaps else target
+    if options.check == "verify":
+        for i, p in enumerate(moduli):
+            one = replace(options, modulus=p)
+            _multiplied(adapter, a, b, result[i, ...], types, (), one)
+    else:
+        viewed = _views(a, b, result, ())
+        left, right, made = (a, b, result) if viewed is None else viewed(a, b, result)
+        left, right = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (left, right))
+        for at in np.ndindex(*batch):
+            out = made[(slice(None), *at)]
+            multiply(Product(adapter, left[at], right[at], None, out, *types, options))
+    if overlaps:
+        adapter.copy(result, target)
+    return result
 
 
 def _views(a: Any, b: Any, out: Any, batch: tuple[int, ...]) -> Callable[..., Any] | None:

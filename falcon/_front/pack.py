@@ -19,7 +19,7 @@ from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.policy import panel_bytes
 from falcon._core.problem import Problem
-from falcon._core.runner import stacked
+from falcon._core.runner import residues_like
 from falcon._core.scaling import scale_packed
 from falcon.decision.residues import PackedResidues
 
@@ -177,13 +177,12 @@ def _of_residues(b: np.ndarray, plan: Plan) -> PackedResidues:
     b = b if b.size else np.zeros([max(x, 1) for x in b.shape], b.dtype)
     panels = None if way.sums is way.kind else way.kind.numpy
     for part in plan.parts:
-        x, p = b[part.inner].T, part.plan
-        memory = bytearray(way.nbytes(0, len(x), p.problem.K))
-        right, parts, _ = stacked(memory, 0, way.kind.numpy, way.parts[1], x)
-        p.backend.reduce([x], [1], parts, way.modulus, way.bases[1], p.threads)
-        about = right.shape[::-1], way.sums.numpy, p.scheme, p.backend.name
-        payload = p.backend.pack(right.T, p)
-        made.append(PackedOperand(*about, payload, None, nothing, nothing, panels=panels))
+        x, p = b[part.inner], part.plan
+        residues, _ = residues_like(x, way, bytearray(way.nbytes(0, x.shape[1], len(x))))
+        p.backend.reduce([(x, 1, 0, 0)], *way.of_operand(residues), threads=p.threads)
+        about = x.shape, way.sums.numpy, p.scheme, p.backend.name
+        payloads = (p.backend.pack(y, p) for y in residues)
+        made += [PackedOperand(*about, y, None, nothing, nothing, panels=panels) for y in payloads]
     return PackedResidues(way, tuple(made))
 
 

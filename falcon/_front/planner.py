@@ -41,6 +41,8 @@ def requested(
     by name must be available.
     """
     options = merged(function, names, keywords)
+    if isinstance(options.modulus, tuple) and function != "matmul":
+        raise TypeError(f"{function} takes one modulus; falcon.matmul takes several")
     scheme = options.scheme
     if isinstance(scheme, str) and scheme not in ("auto", "classical"):
         try:

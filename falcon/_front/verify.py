@@ -34,7 +34,7 @@ def verify(
         Integer, float (float16 and bfloat16 too) or complex matrices; with `modulus`, integers of
         any values.
     modulus : int, optional
-        p, from 2 to 2^31 - 1: check that `c` and ``a @ b`` are equal modulo p, without tolerance.
+        p, from 2 to 2^62: check that `c` and ``a @ b`` are equal modulo p, without tolerance.
     growth : float, optional
         Allowed RMS error growth relative to classical multiplication (`falcon.Plan.growth`).
         Default: 8, the most that "auto" allows; for float16 and bfloat16, whose own rounding errors
@@ -105,7 +105,7 @@ def verify(
 
 
 def run_test(
-    test: type[Freivalds],
+    test: Callable[..., Freivalds],
     plan: Callable[[Any, Any], Any],
     matrices: tuple[Any, Any, Any],
     growth: float | None,

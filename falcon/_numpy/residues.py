@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,25 +10,50 @@ import numpy as np
 _ELEMENTS = 2**15  # handled at a time
 
 
-def modulo(
-    terms: Any, weights: Any, parts: Any, modulus: int, base: int = 0, threads: int = 1
-) -> None:
-    """Write the sum of matrices of integers, times their weights, modulo a number below 2^31.
+def modulo(terms: Any, parts: Any, modulus: int, carry: int = 0, threads: int = 1) -> None:
+    """Write the sum of matrices of integers, times their weights, modulo a number up to 2^62.
 
-    It is written as digits in a base, of least magnitude as the residue itself, the lowest first;
-    base 0: from 0 to ``modulus - 1``, to a single matrix, which may be one of the terms. Floats are
-    below 2^53 - 2^32 in magnitude.
+    `terms`: of each the matrix, its weight, and 0, 0; or a number m and a factor: then its residue
+    r of least magnitude, times the factor modulo m, is weighted. `carry` times the sum of their
+    r / m, rounded, is subtracted. (Floats are below 2^53 - 2^32 in magnitude.)
+
+    `parts`: of each the matrix that is written, and 0: from 0 to ``modulus - 1``, perhaps over a
+    term; or a number m: modulo it, of least magnitude as the sum itself. A single term with the
+    weight 1 is not reduced by a `modulus` of 0.
     """
-    step = max(_ELEMENTS // max(parts[0].shape[1], 1), 1)
-    for start in range(0, len(parts[0]), step):
-        rows, rest = slice(start, start + step), np.int64(0)
-        for x, weight in zip(terms, weights, strict=True):
-            wide: Any = np.uint64 if x.dtype.kind == "u" else np.int64
-            residue = (x[rows].astype(wide) % wide(modulus)).astype(np.int64)
-            rest = (rest + residue * weight) % modulus
-        if base:
-            rest = rest - modulus * (rest > modulus // 2)
-        for part in parts[:-1]:
-            rest, last = (rest + base // 2) // base, rest
-            part[rows] = last - rest * base
-        parts[-1][rows] = rest
+    step = max(_ELEMENTS // max(parts[0][0].shape[1], 1), 1)
+    for start in range(0, len(parts[0][0]), step):
+        rows, total, ratio, turns = slice(start, start + step), np.int64(0), 0.0, 0.0
+        for x, weight, m, factor in terms:
+            digits: Any = _digits(x[rows])
+            if m:
+                digits = [_least(x[rows].astype(np.int64) % m * factor % m, m)]
+                turns = turns + digits[0] / m
+            for i, digit in enumerate(digits):
+                by = (weight << 21 * i) % modulus if modulus else weight << 21 * i
+                total = total + digit * np.int64(by)  # modulo 2^64
+                ratio = ratio + digit * (by / (modulus or 1))
+        whole = np.floor(np.add(turns, 0.5)).astype(np.int64)  # in all rounding modes
+        total, ratio = total - whole * carry, ratio - whole * (carry / (modulus or 1))
+        if modulus:
+            total = (total - np.floor(ratio + 0.5).astype(np.int64) * modulus) % modulus
+        elif terms[0][0].dtype.kind == "u":
+            total = total.view(np.uint64)
+        for part, m in parts:
+            least = _least(total, modulus) if m and modulus else total
+            part[rows] = _least((least % total.dtype.type(m)).astype(np.int64), m) if m else total
+
+
+def _digits(x: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield numbers of less than 2^32 whose sum, times powers of 2^21, is x."""
+    if x.dtype.itemsize < 8 or x.dtype.kind == "f":
+        yield x.astype(np.int64)
+        return
+    for i in range(3):
+        digit = x >> x.dtype.type(21 * i)
+        yield (digit & x.dtype.type(2**21 - 1) if i < 2 else digit).astype(np.int64)
+
+
+def _least(x: Any, modulus: int) -> Any:
+    """Return the number of least magnitude that is equal to ``0 <= x < modulus`` modulo it."""
+    return x - modulus * (x > modulus // 2)

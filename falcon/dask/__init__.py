@@ -2,7 +2,7 @@
 
 ::
 
-    matmul, gemm (api.py)
+    matmul, gemm, gram (api.py)
       Grid       grid.py      how the chunks of x and y meet; nothing is rechunked
       GridPlan   plan.py      the plan of a product of chunks, how many products a task adds up
       tasks      graph.py     which chunks each task reads, and to what it adds
@@ -23,9 +23,9 @@ from importlib.util import find_spec
 if find_spec("dask") is None:
     raise ModuleNotFoundError("falcon.dask needs Dask: pip install 'dask[array]'", name="dask")
 
-from .api import gemm, matmul
+from .api import gemm, gram, matmul
 from .place import placed
 from .plan import GridPlan, plan
 from .verify import verify
 
-__all__ = ["GridPlan", "gemm", "matmul", "placed", "plan", "verify"]
+__all__ = ["GridPlan", "gemm", "gram", "matmul", "placed", "plan", "verify"]

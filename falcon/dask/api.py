@@ -22,7 +22,7 @@ from falcon._front.validate import check_added, scalar
 from .graph import tasks_of
 from .grid import is_foreign, matrices, operands
 from .plan import GridPlan, plan_product
-from .work import Work
+from .work import Work, mirrored, whole
 
 
 @takes_options(*KEYWORDS)
@@ -87,7 +87,7 @@ def matmul(
         chosen = requested("matmul", KEYWORDS, options)
         if why_not_by_library(NUMPY, chosen) is None:
             return dask_matmul(x, y)
-    counted = dtype is None and x.dtype == y.dtype == np.bool_
+    counted = dtype is None is options.get("modulus") and x.dtype == y.dtype == np.bool_
     if counted or dtype is not None:
         dtype = np.int32 if counted else dtype
         x, y = (v.astype(np.uint8, casting="safe") if v.dtype == bool else v for v in (x, y))
@@ -149,8 +149,59 @@ def gemm(
             raise ValueError(f"c has chunks {c.chunks}; expected c.rechunk({wanted})")
     plan = plan_product("gemm", a, b, c, dtype, reread, options)
     kind = plan.result.numpy
-    alpha, beta = scalar("alpha", alpha, kind), scalar("beta", beta, kind)
+    p = plan.options.modulus
+    if not (p is None or c is None or np.can_cast(c.dtype, kind)):
+        raise TypeError(f"c has dtype {c.dtype}; expected one that casts to the result's {kind}")
+    alpha, beta = scalar("alpha", alpha, kind, p), scalar("beta", beta, kind, p)
     return _array("gemm", plan, a, b, c, alpha, beta, options)
+
+
+@takes_options(*KEYWORDS)
+def gram(
+    x: Any, *, transpose: bool = False, reread: bool = False, **options: Unpack[CallOptions]
+) -> Any:
+    """Multiply a matrix by its own transpose, ``x.T @ x``, lazily, with half of the products.
+
+    Parameters
+    ----------
+    x : dask.array.Array, shape (K, M)
+        If it is complex, its conjugate transpose is meant.
+    transpose : bool
+        ``x @ x.T`` instead, of `x` of shape (M, K).
+    reread
+        As for `matmul`.
+    {options}
+
+    Returns
+    -------
+    dask.array.Array, shape (M, M)
+        Exactly symmetric (Hermitian): chunks above the diagonal are those below it, mirrored.
+
+    Raises
+    ------
+    ValueError, TypeError, RuntimeError
+        As `matmul`.
+
+    Examples
+    --------
+    >>> import dask.array as da, falcon
+    >>> x = da.ones((40, 60), chunks=20)
+    >>> float(falcon.dask.gram(x)[0, 50].compute(scheduler="synchronous"))
+    40.0
+    """
+    (x,) = matrices(x=x)
+    across = x.T.conj() if x.dtype.kind == "c" else x.T
+    a, b = (x, across) if transpose else (across, x)
+    plan = plan_product("gram", a, b, None, None, reread, options)
+    made = _array("gram", plan, a, b, None, 1, 0, options, lower=True)
+    name, count = f"{made.name}-mirrored", len(made.chunks[0])
+    tasks: dict[Any, Any] = {}
+    for i, j in np.ndindex(count, count):
+        how = mirrored if i < j else whole
+        at = (made.name, max(i, j), min(i, j))
+        tasks[name, i, j] = at if i > j else (how, at)
+    layers = HighLevelGraph.from_collections(name, tasks, dependencies=[made])
+    return da.Array(layers, name, made.chunks, meta=made._meta, dtype=made.dtype)
 
 
 def _are_for_dask(*arrays: Any) -> bool:
@@ -160,7 +211,15 @@ def _are_for_dask(*arrays: Any) -> bool:
 
 
 def _array(
-    function: str, plan: GridPlan, x: Any, y: Any, c: Any, alpha: Any, beta: Any, options: Any
+    function: str,
+    plan: GridPlan,
+    x: Any,
+    y: Any,
+    c: Any,
+    alpha: Any,
+    beta: Any,
+    options: Any,
+    lower: bool = False,
 ) -> Any:
     """Return the array that the tasks of a plan make."""
     vectors = tuple(axis for axis, v in ((-2, x), (-1, y)) if v.ndim == 1)
@@ -168,9 +227,11 @@ def _array(
     given = tuple(sorted((k, str(v)) for k, v in options.items()))
     name = f"falcon-{function}-{tokenize(x, y, c, alpha, beta, given, plan)}"
     key = f"{name}-plan"
-    tasks = tasks_of(name, key, plan, x, y, c, beta)
+    tasks = tasks_of(name, key, plan, x, y, c, beta, lower)
     kind, how, row = plan.result.numpy, dict(options), plan.operand
     kinds = () if row is None else (row.left.numpy, row.right.numpy, kind)
+    if plan.options.modulus is not None:  # they are reduced, not cast
+        kinds = x.dtype, y.dtype, kind
     if kinds:
         how.update(dtype=kind, threads=plan.cluster.threads, arithmetic=plan.options.arithmetic)
     tasks[key] = Work(pickle.dumps(plan.plans()), kind, alpha, options=how, kinds=kinds)

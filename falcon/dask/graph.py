@@ -20,7 +20,7 @@ from dask.core import flatten
 from dask.local import get_sync
 
 from .plan import GridPlan
-from .work import Step, total
+from .work import Step, summed
 
 _FAN_IN = 8
 _MOST_TASKS, _MOST_BYTES = 16, 2**20  # that make a chunk, and of arrays in them
@@ -32,16 +32,20 @@ def part_name(name: str) -> str:
 
 
 def tasks_of(
-    name: str, work: str, plan: GridPlan, x: Any, y: Any, c: Any, beta: Any
+    name: str, work: str, plan: GridPlan, x: Any, y: Any, c: Any, beta: Any, lower: bool
 ) -> dict[Any, Any]:
     """Return the tasks of ``alpha x y + beta c``.
 
     `name` is that of the result, `work` the key of the `Work`; c is None, or cut as the result.
+    `lower`: only of the chunks on and below the diagonal.
     """
     grid, of_x, of_y = plan.grid, _chunks("x", x, plan.reread), _chunks("y", y, plan.reread)
     tasks: dict[Any, Any] = {}
     last = sum(map(len, plan.steps)) - 1 if plan.runs == 1 else None
+    total = partial(summed, modulus=plan.options.modulus)
     for block in grid.blocks():
+        if lower and block.i < block.j:
+            continue
         ends: list[Any] = []  # the keys of the last tasks of runs
         at = 0
         for run, steps in enumerate(plan.steps):

@@ -195,8 +195,8 @@ def plan_product(
     """Plan ``x y + c``; parameters as for `falcon.dask.gemm`."""
     grid = Grid.of(x, y)
     options = requested(function, KEYWORDS, keywords)
-    if options.modulus is not None:
-        raise ValueError("falcon.dask takes no modulus: sums over chunks would not be reduced")
+    if isinstance(options.modulus, tuple):
+        raise TypeError("falcon.dask takes one modulus; falcon.matmul takes several")
     if options.check == "verify":
         raise ValueError("check='verify' needs whole matrices; use falcon.dask.verify(x, y, c)")
     on = current_cluster(options.threads)
@@ -221,7 +221,8 @@ def _types(x: Any, y: Any, c: Any, dtype: Any, options: Options) -> tuple[DType 
             raise TypeError(f"{name} has chunks of {kind}; expected NumPy or CuPy arrays")
     if any(is_on_gpu(a._meta) for a in arrays.values()):
         return None, of(np.dtype(dtype or np.result_type(*(a.dtype for a in arrays.values()))))
-    result = result_type(NUMPY, {name: a._meta for name, a in arrays.items()}, dtype)
+    metas = {name: a._meta for name, a in arrays.items()}
+    result = result_type(NUMPY, metas, dtype, None, options.modulus)
     return operand_type(NUMPY, [x._meta, y._meta], result, options), result
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from functools import partial, reduce
 from typing import Any
 
 import dask
 import dask.array as da
 import numpy as np
 
-from falcon._front.freivalds import TRIALS, Freivalds, Verification, real_parts
+from falcon._core.checks import check_modulus
+from falcon._core.dtypes import of
+from falcon._core.progress import Progress
+from falcon._front.freivalds import Freivalds, Verification, real_parts, times_modulo
 from falcon._front.verify import run_test
 
 from .grid import check_known, matrices
@@ -21,8 +26,10 @@ def verify(
     c: Any,
     *,
     growth: float | None = None,
-    trials: int = TRIALS,
+    modulus: int | None = None,
+    trials: int | None = None,
     seed: int | None = None,
+    progress: bool = False,
 ) -> Verification:
     """Check ``c == x @ y`` by Freivalds' randomised test, now.
 
@@ -33,8 +40,10 @@ def verify(
     growth : float, optional
         Allowed error growth: by default 8, or for x and y of one type of 16 bits that of
         ``falcon.dask.plan(x, y)``.
-    trials, seed
+    modulus, trials, seed
         As for `falcon.verify`.
+    progress : bool
+        Say on standard error how much was read, and about how long it still takes.
 
     Returns
     -------
@@ -57,23 +66,49 @@ def verify(
     check_known(x, y, (x.shape, y.shape))
     if x.shape[1] != y.shape[0] or c.shape != (x.shape[0], y.shape[1]):
         raise ValueError(f"shapes do not fit: x {x.shape}, y {y.shape}, c {c.shape}")
-    return run_test(_Chunked, plan, (x, y, c), growth, trials, seed)
+    modulus = check_modulus("modulus", modulus)
+    most = (2 * x.nbytes + 3 * y.nbytes + 2 * c.nbytes) / 1e9
+    most = most if modulus is None else (x.nbytes + y.nbytes + c.nbytes) / 1e9
+    bar = Progress("reading chunks", most, "GB")
+    with bar if progress else nullcontext():
+        if modulus is None:
+            return run_test(partial(_Chunked, bar), plan, (x, y, c), growth, trials, seed)
+        about: dict[str, Any] = {"modulus": modulus, "trials": trials, "seed": seed}
+        return _Chunked(bar, x, y, dtype=of("int64"), **about).check(c, 1.0)
 
 
 class _Chunked(Freivalds):
+    def __init__(self, bar: Progress, *operands: Any, **about: Any) -> None:
+        self._bar = bar
+        super().__init__(*operands, **about)
+
     def scaled(self, x: Any, *about: Any) -> Any:
-        return _Scaled(x, *about)
+        return _Scaled(self._bar, x, *about)
 
     def times(self, x: Any, vectors: np.ndarray) -> np.ndarray:
-        return (x.astype(vectors.dtype) @ vectors).compute()
+        p, of_chunks = self._modulus, da.from_array(vectors, chunks=(x.chunks[1], -1))
+        if p is None:
+            made = (x.astype(vectors.dtype) @ vectors).compute()
+        else:
+            how = {"dtype": np.uint64, "concatenate": False, "adjust_chunks": {"j": 1}}
+            parts = da.blockwise(_modulo, "ijk", x, "ij", of_chunks, "jk", p, None, **how)
+            made = reduce(lambda y, z: (y + z) % np.uint64(p), np.moveaxis(parts.compute(), 1, 0))
+        self._bar.at(self._bar.count + x.nbytes / 1e9)
+        return made
 
 
 class _Scaled:
     """`falcon._front.freivalds.Scaled`, of a Dask array."""
 
     def __init__(
-        self, x: Any, kind: np.dtype, kept: np.ndarray | None = None, exponent: int | None = None
+        self,
+        bar: Progress,
+        x: Any,
+        kind: np.dtype,
+        kept: np.ndarray | None = None,
+        exponent: int | None = None,
     ) -> None:
+        self._bar, self._size = bar, x.nbytes / 1e9
         x, self.shape = x.astype(kind), x.shape
         finite = da.isfinite(x)
         tested = finite if kept is None else finite | ~kept
@@ -82,19 +117,28 @@ class _Scaled:
         if exponent is None:
             exponent = int(np.frexp(found.real.max(initial=0))[1])
         self.exponent, self._x = exponent, x.map_blocks(_divided, exponent)
+        self._bar.at(self._bar.count + self._size)
 
     def times(
         self, vectors: np.ndarray, weights: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         weighted = self._squares() * weights
         made = self._x @ vectors, da.sqrt(weighted.sum(1)), da.square(weighted).sum(1)
-        return dask.compute(*made)
+        found = dask.compute(*made)
+        self._bar.at(self._bar.count + self._size)
+        return found
 
     def column_norms(self) -> np.ndarray:
-        return np.sqrt(self._squares().sum(0).compute())
+        found = np.sqrt(self._squares().sum(0).compute())
+        self._bar.at(self._bar.count + self._size)
+        return found
 
     def _squares(self) -> Any:
         return da.square(abs(self._x)).astype(np.float64)
+
+
+def _modulo(x: np.ndarray, vectors: np.ndarray, p: int) -> np.ndarray:
+    return times_modulo(x, vectors, p)[:, None]
 
 
 def _largest(x: np.ndarray) -> np.ndarray:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import falcon
+from falcon._backends import host_engine
 from falcon._core.dtypes import of
 from falcon._core.matrix import of_array
 from falcon._core.plan import Plan
@@ -108,7 +109,7 @@ class Step:
         if self.folds:
             batch, rows = (), prod(out.shape[:-1])
             a, c, out = (x if x is None else x.reshape(rows, x.shape[-1]) for x in (a, c, out))
-        if a.shape[-1] == 0:
+        if a.shape[-1] == 0 and not work.options.get("modulus"):
             out[...] = 0 if c is None else beta * c
             return
         plan = work.plan(out.shape[-2], out.shape[-1], a.shape[-1], c is not None)
@@ -124,9 +125,27 @@ class Step:
             falcon.gemm(a[at], b[at], added, alpha=work.alpha, out=out[at], **how)
 
 
-def total(parts: Sequence[Any]) -> Any:
+def summed(parts: Sequence[Any], modulus: int | None = None) -> Any:
     """Return the sum of arrays, as a new one."""
+    if modulus is not None:
+        made = np.empty_like(parts[0])
+        *rows, out = (x.reshape(-1, x.shape[-1]) for x in (*parts, made))
+        host_engine().reduce([(x, 1, 0, 0) for x in rows], [(out, 0)], modulus)
+        return made
     out = parts[0] + parts[1]
     for x in parts[2:]:
         out += x
     return out
+
+
+def mirrored(x: Any) -> Any:
+    """Return the conjugate transpose of a chunk."""
+    return x.T.conj() if x.dtype.kind == "c" else x.T
+
+
+def whole(x: Any) -> Any:
+    """Return a chunk on the diagonal, with its lower triangle mirrored."""
+    made = x.copy()
+    for i in range(len(made)):
+        made[:i, i], made[i, i] = mirrored(made[i, :i]), made[i, i].real
+    return made

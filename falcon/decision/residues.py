@@ -1,8 +1,8 @@
-"""Products modulo p: as which type, in how many parts, and in how many slices of K.
+"""Products modulo p: as which type, by which moduli, and in how many slices of K.
 
 ::
 
-    Problem --> ways: types and parts --> a plan per length of a slice --> Plan with `residues`
+    Problem --> ways: types and moduli --> a plan per length of a slice --> Plan with `residues`
 
 The plan's `parts` are its slices; `falcon._core.runner.Residual` runs them.
 """
@@ -26,15 +26,17 @@ from falcon.schemes import Scheme
 
 from .rates import rates
 
-# Most parts of an element; shortest slice of K that is worth a pass over C.
-_MOST_PARTS, _SHORTEST = 6, 256
+# Shortest slice of K that is worth a pass over C, and one for which moduli are chosen besides K.
+_SHORTEST, _LONG = 256, 2048
+# How many times the largest sum moduli leave room for: sums of no scheme, of one and two levels.
+_ROOMS = 1, 16, 64
 # By how much a scheme may be faster than the classical algorithm, at most.
 _MOST_GAIN = 1.5
 # To how many times the least number of slices K is cut: schemes then have more room.
 _FINER = (1, 1.5, 2, 4)
-# Seconds in which a thread reads or writes a part, all in cache (Zen 4: 0.3 to 0.55 ns), and
+# Seconds in which a thread reads or writes a residue, in cache (Zen 4: 0.3 to 0.55 ns), and
 # numbers from which there are several threads.
-_PART, _SHARED = 5e-10, 2**16
+_RESIDUE, _SHARED = 5e-10, 2**16
 # Steps of K by which blocks may be longer than their share of a slice.
 _ROUNDED_UP = 64
 
@@ -46,7 +48,7 @@ class PackedResidues:
     """The residues of a B that is packed."""
 
     way: Residues
-    packed: tuple[PackedOperand, ...]  # of each slice
+    packed: tuple[PackedOperand, ...]  # of each slice, and in it of each modulus
 
     @property
     def nbytes(self) -> int:
@@ -103,12 +105,18 @@ def choose(
     return replace(best_of, seconds=compared[0].seconds, table=lambda: compared)
 
 
+def moduli_of(options: Options) -> tuple[int, ...]:
+    """Return the moduli of a call's results."""
+    p: Any = options.modulus
+    return p if isinstance(p, tuple) else (p or 2,)
+
+
 def choose_packed(
     problem: Problem, packed: PackedResidues, options: Options, plan_packed: Callable[..., Plan]
 ) -> Plan:
     """Plan a product by a B whose residues are packed."""
     made, way, plans = [], packed.way, {}
-    for x in packed.packed:
+    for x in packed.packed[:: len(way.moduli)]:
         K = x.shape[0]
         if K not in plans:
             inner = _of_parts(options, way.nbytes(problem.M, problem.N, K), ())
@@ -120,26 +128,29 @@ def choose_packed(
 def _ways(
     problem: Problem, options: Options, backends: Sequence[Backend]
 ) -> Iterator[tuple[Residues, int]]:
-    """Yield types and parts that may be the fastest, and the longest slice of K of each."""
+    """Yield types and moduli that may be the fastest, and the longest slice of K of each."""
     scheme = options.scheme if isinstance(options.scheme, Scheme) else None
     growth, rounded_up = growth_of_sums(scheme), 0 if scheme is None else _ROUNDED_UP
     if growth > 2.0**50:
         raise TypeError(f"scheme {scheme!r} divides by others than powers of two: it is not exact")
-    K, name = max(problem.K, 1), options.backend
-    pairs = ((i, j) for i in range(1, _MOST_PARTS + 1) for j in range(1, i + 1))
-    ordered = sorted(pairs, key=lambda x: x[0] * x[1])
+    K, name, results = max(problem.K, 1), options.backend, moduli_of(options)
+    modulus = Residues(results, FLOAT64).modulus
+    # Residues of least magnitude are rounded to them: a little more than half the modulus.
+    bound = K * (modulus // 2 + modulus // 2**16 if modulus else 2**64) ** 2
     for kind, most in KINDS.items():
-        usual = Problem(1, 1, 1, kind, result=Residues(2, kind).sums)
+        usual = Problem(1, 1, 1, kind, result=Residues((2,), kind).sums)
         able = any(x.why_not(usual) is None for x in backends if name in ("auto", x.name))
         if not able or (scheme is not None and kind.is_exact):
             continue
-        reached = min(K, _SHORTEST) - 1
-        for more, fewer in ordered:
-            parts = (more, fewer) if problem.M <= problem.N else (fewer, more)
-            way = Residues(options.modulus or 2, kind, parts)
-            longest = min(int(way.room(1) / growth) - rounded_up, K)
-            if max(way.largest) <= most and longest > reached:
-                reached = longest
+        is_one = modulus and modulus // 2 <= most
+        found: list[Residues | None] = [Residues(results, kind)] if is_one else []
+        for room in (1,) if kind.is_exact or scheme is not None else _ROOMS:
+            for longest in {K, min(K, _LONG)}:
+                sums = min(room * growth * (longest + rounded_up), 2.0**40)
+                found.append(Residues.several(results, kind, sums, bound))
+        for way in dict.fromkeys(found):
+            longest = 0 if way is None else min(int(way.room(1) / growth) - rounded_up, K)
+            if way is not None and longest >= min(K, _SHORTEST):
                 yield way, longest
 
 
@@ -166,7 +177,8 @@ def _plan(problem: Problem, way: Residues, slices: Sequence[Plan], options: Opti
     first, step, count = slices[0], slices[0].problem.K, len(slices)
     bits = log2(max(growth_of_sums(first.scheme) * way.most / way.room(step), 1))
     cut = "one slice" if count == 1 else f"{count} slices"
-    why = f"exact modulo {way.modulus}: in {cut} of K, sums stay below 2^{bits:.1f}"
+    moduli = ", ".join(map(str, way.results))
+    why = f"exact modulo {moduli}: in {cut} of K, sums stay below 2^{bits:.1f}"
     nbytes = way.nbytes(problem.M, problem.N, step) + first.workspace
     about: dict[str, Any] = {"name": f"{way} {first.label}", "workspace": nbytes, "layout": ()}
     method = replace(first.method, **about)
@@ -195,11 +207,10 @@ def _of_parts(options: Options, nbytes: int, backends: Sequence[Backend]) -> Opt
 
 
 def _part(problem: Problem, way: Residues, K: int, options: Options) -> Problem:
-    """Describe the product of the parts of a slice of K of that length."""
-    rows, columns = way.parts
+    """Describe the product of the residues of a slice of K of that length."""
     about: dict[str, Any] = {"packed": problem.packed, "result": way.sums}
     about["room"] = 0.0 if way.kind.is_exact else way.room(K)
-    sizes = rows * max(problem.M, 1), columns * max(problem.N, 1), K
+    sizes = max(problem.M, 1), max(problem.N, 1), K
     return Problem.of_sizes(sizes, way.kind, options, **about)
 
 
@@ -207,18 +218,18 @@ def _candidate(problem: Problem, made: Plan, backends: Sequence[Backend]) -> Can
     """Predict the time of the products, and of the passes beside them."""
     assert made.residues is not None
     part, way, count, name = made.parts[0].plan, made.residues, len(made.parts), made.method.name
-    (of_a, of_b), engine = way.parts, min(backends, key=lambda x: x.is_library)
+    moduli, engine = len(way.moduli), min(backends, key=lambda x: x.is_library)
     M, N, K = problem.M, problem.N, problem.K
     known = rates(part.backend, part.problem, backends, part.method.operand)
     times = part.backend.predicted(part.problem, part.method, known)
     sums = count * M * N
     nbytes = way.nbytes(M, N, K) + (count - 1) * way.nbytes(M, N, 0)
-    parts = of_a * M * K + of_b * K * N + of_a * of_b * sums
-    passes = parts * _PART / (part.threads if parts > _SHARED else 1)
+    residues = moduli * (K * (M + N) + len(way.results) * sums)
+    passes = residues * _RESIDUE / (part.threads if residues > _SHARED else 1)
     double = replace(part.problem, operand=FLOAT64, result=FLOAT64, accumulator=FLOAT64)
     memory = 8 * rates(engine, double, backends).bandwidth
     passes = max(passes, (nbytes + 8 * K * (M + N) + 8 * sums) / memory)
     if count > 1:
         name = f"{name} in {count} slices"
-    seconds = ("products", count * times.total), ("passes", passes)
+    seconds = ("products", count * moduli * times.total), ("passes", passes)
     return Candidate(replace(made.method, name=name), seconds)

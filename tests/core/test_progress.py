@@ -35,7 +35,9 @@ def test_lines_within_a_long_step(monkeypatch):
         shown.say("second")
         until(lambda: sys.stderr.getvalue().count("\n") > 1)
     lines = sys.stderr.getvalue().splitlines()
-    assert len(lines) > 1 and re.fullmatch(r"\[\d+:\d\d, 1 of 4 cases\] second", lines[-1])
+    assert len(lines) > 1 and re.fullmatch(
+        r"\[\d+:\d\d, 1 of 4 cases, about 0:0\d left\] second", lines[-1]
+    )
     count = len(lines)
     time.sleep(0.05)
     assert len(sys.stderr.getvalue().splitlines()) == count

@@ -8,13 +8,13 @@ import pytest
 
 import falcon
 from falcon._backends import BACKENDS, host_engine
-from reference.modular import modular
 
 from ..modes import DIRECTED, rounding
 
 MODULI = (2, 3, 4, 6, 127, 128, 251, 257, 1009, 2**15 - 19, 2**15 + 3, 2**20 - 3, 2**20 + 7,
-          2**26 - 5, 2**26, 2**31 - 2, 2**31 - 1)  # fmt: skip
-FEW = 2, 1009, 2**20 + 7, 2**31 - 1
+          2**26 - 5, 2**26, 2**31 - 2, 2**31 - 1, 2**31, 2**32 - 5, 3**30, 2**53 - 111, 2**53 + 5,
+          2**61 - 1, 2**62 - 57, 2**62)  # fmt: skip
+FEW = 2, 1009, 2**20 + 7, 2**31 - 1, 2**61 - 1
 INTEGERS = [np.dtype(x) for x in "bBhHiIqQ"]
 
 
@@ -42,7 +42,7 @@ def same(found, wanted):
 @pytest.mark.parametrize("mode", DIRECTED)
 def test_every_rounding_mode(mode):
     random = np.random.default_rng(4)
-    for size, p in every((4, 200), (2, 7, 251, 65521, 2**26 - 5, 2**31 - 1)):
+    for size, p in every((4, 200), (2, 7, 251, 65521, 2**26 - 5, 2**61 - 1)):
         a, b = random.integers(-(10**6), 10**6, (2, size, size))
         wanted, calls = exact(a, b, p).astype("i8"), []
         with rounding(mode):
@@ -79,7 +79,7 @@ def test_every_modulus(p):
         a, b = whole(random, (M, K)), whole(random, (K, N), "u8")
         c = falcon.gemm(a, b, modulus=p, dtype="i8")
         assert c.dtype == np.int64
-        np.testing.assert_array_equal(c, modular(a, b, p))
+        same(c, exact(a, b, p))
         for x, y in every((p - 1, p // 2, (p + 1) // 2), (p // 2, -(p // 2))):
             c = falcon.matmul(np.full((M, K), x), np.full((K, N), y), modulus=p)
             assert (c == K * x * y % p).all()
@@ -92,21 +92,21 @@ def test_sums_of_a_million_products(p):
         c = falcon.gemm(np.full((3, K), x), np.full((K, 2), y), modulus=p)
         assert (c == K * x * y % p).all()
     a = np.random.default_rng(0).integers(-p, 2 * p, (1, K))
-    np.testing.assert_array_equal(falcon.gemm(a, a.T, modulus=p), modular(a, a.T, p))
+    same(falcon.gemm(a, a.T, modulus=p), exact(a, a.T, p))
 
 
 def test_random_calls():
     """Any modulus, sizes, types, order and alpha, beta and out, drawn at once."""
     for seed in range(300):
         random = np.random.default_rng(seed)
-        p = int(2 ** random.uniform(1, 31))
+        p = int(2 ** random.uniform(1, 62))
         M, K, N = (int(2 ** random.uniform(0, 6)) for _ in range(3))
         a, b, c = (whole(random, shape, random.choice(INTEGERS))
                    for shape in ((M, K), (K, N), (M, N)))  # fmt: skip
         if random.random() < 0.5:
             a, b = np.asfortranarray(a), b[::-1, ::-1]
         alpha, beta = (
-            int(x) for x in random.integers(-(2**40), 2**40, 2) * random.integers(0, 2, 2)
+            int(x) for x in random.integers(-(2**62), 2**62, 2) * random.integers(0, 2, 2)
         )
         out = np.full((2 * M, N), -1, "i8")[::2] if random.random() < 0.5 else None
         kind = {} if out is not None else {"dtype": "i8"}
@@ -121,7 +121,7 @@ def test_random_calls():
 def test_types(left):
     """The result is of the common type if that holds p - 1; else of what is asked for."""
     random = np.random.default_rng(1)
-    for right, p in every(INTEGERS, (2, 100, 251, 60000, 2**31 - 1)):
+    for right, p in every(INTEGERS, (2, 100, 251, 60000, 2**31 - 1, 2**61 - 1)):
         a, b = whole(random, (9, 20), left), whole(random, (20, 11), right)
         common = np.result_type(left, right)
         wanted = exact(a, b, p)
@@ -134,7 +134,7 @@ def test_types(left):
                 falcon.matmul(a, b, modulus=p)
         packed = falcon.pack(b, modulus=p, dtype="i8")
         assert packed.backend == host_engine().name
-        for dtype in ("i4", "u8", np.min_scalar_type(p - 1)):
+        for dtype in ("i4" if p <= 2**31 else "i8", "u8", np.min_scalar_type(p - 1)):
             for x, call in every((b, packed), (falcon.gemm, falcon.matmul)):
                 for how in ({"out": np.empty((9, 11), dtype)}, {"dtype": dtype}):
                     c = call(a, x, modulus=p, **how)
@@ -182,7 +182,7 @@ def test_out(p):
         room[:30] = a
         falcon.gemm(room[:30], b, room[:30], beta=1, modulus=p, out=room[shift:])
         same(room[shift:], exact(a, b, p, a, 1, 1))
-    for dtype in (np.min_scalar_type(p - 1), "f8", "c16", "O", ">i8"):
+    for dtype in (np.min_scalar_type(p - 1), "O", ">i8", *(("f8", "c16") if p <= 2**53 else ())):
         for call in (falcon.matmul, falcon.gemm):
             found = call(a, b, modulus=p, out=np.empty((30, 30), dtype))
             assert found.dtype == dtype
@@ -232,9 +232,9 @@ def test_repeated_calls_keep_their_modulus():
     a, b = whole(random, (70, 70)), whole(random, (70, 70))
     for _ in range(3):
         for call in (falcon.gemm, falcon.matmul):
-            for p in (7, 1009, 2**31 - 1):
+            for p in (7, 1009, 2**31 - 1, 2**61 - 1):
                 same(call(a, b, modulus=p), exact(a, b, p))
-                same(call(a, b, modulus=np.int32(p)), exact(a, b, p))
+                same(call(a, b, modulus=np.int64(p)), exact(a, b, p))
             np.testing.assert_array_equal(call(a, b), a @ b)
         x = whole(random, (70, 70))
         same(falcon.matmul(x.T, x, modulus=1009), exact(x.T, x, 1009))
@@ -287,7 +287,12 @@ ONES = np.ones((3, 3), "i8")
     [
         ((ONES, ONES), {"modulus": 1}, ValueError, "modulus is 1; expected an integer >= 2"),
         ((ONES, ONES), {"modulus": -7}, ValueError, "modulus is -7; expected an integer >= 2"),
-        ((ONES, ONES), {"modulus": 2**31}, ValueError, r"modulus is 2147483648; .*2\*\*31"),
+        (
+            (ONES, ONES),
+            {"modulus": 2**62 + 1},
+            ValueError,
+            r"modulus is 4611686018427387905; .*2\*\*62",
+        ),
         ((ONES, ONES), {"modulus": 7.0}, TypeError, "modulus is 7.0; expected an integer"),
         ((ONES, ONES), {"modulus": True}, TypeError, "modulus is True; expected an integer"),
         ((ONES, ONES), {"modulus": np.array(7)}, TypeError, "modulus is array.7.; expected"),
@@ -354,6 +359,60 @@ def test_operands_of_einsum_are_reduced_before_they_are_cast():
         found = falcon.einsum("ij,jk->ik", a, b, modulus=7, dtype=dtype, casting="unsafe")
         assert found.dtype == dtype
         same(found, exact(a, b, 7))
+
+
+# --- several moduli -------------------------------------------------------------------------
+
+SEVERAL = [2**61 - 1, 2**60 - 93, 3, 2**62], (1009, 1013), [7], [2**31 - 1, 2**31 - 1, 2**31 - 19]
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i8", "u8", ">u8"])
+@pytest.mark.parametrize("moduli", SEVERAL, ids=str)
+def test_several_moduli(moduli, dtype):
+    """The axis of the moduli is the first one; operands may exceed all of them."""
+    random = np.random.default_rng(11)
+    shapes = [((70, 300), (300, 50)), ((2, 1, 5, 7), (3, 7, 4)), ((9,), (9, 5)), ((3, 4, 9), (9,)),
+              ((9,), (9,)), ((0, 4), (4, 3)), ((3, 0), (0, 4))]  # fmt: skip
+    for left, right in shapes:
+        a, b = whole(random, left, dtype), whole(random, right, dtype)
+        for options in (
+            {},
+            {"backend": "numpy"},
+            {"check": "verify"},
+            {"workspace_limit": "250KiB"},
+        ):
+            out = np.full((len(moduli), *np.matmul(a, b).shape, 2), -1)[..., 1]
+            assert falcon.matmul(a, b, out, modulus=moduli, **options) is out
+            found = falcon.matmul(a, b, modulus=moduli, dtype="u8", **options)
+            assert found.dtype == np.uint64
+            for p, x, y in zip(moduli, found, out, strict=True):
+                same(x, exact(a, b, p))
+                same(np.asarray(y), exact(a, b, p))
+
+
+def test_several_moduli_over_an_operand():
+    stack = whole(np.random.default_rng(12), (3, 8, 8))
+    moduli, held = (5, 2**61 - 1, 7), np.stack([stack] * 3)
+    wanted = [exact(stack, stack[0], p) for p in moduli]
+    falcon.matmul(held[1], held[0, 0], held, modulus=moduli)
+    same(held, np.stack(wanted))
+
+
+def test_errors_of_several_moduli():
+    for call in (falcon.gemm, falcon.plan, lambda *_, **how: falcon.pack(ONES, **how),
+                 lambda *_, **how: falcon.gram(ONES, **how)):  # fmt: skip
+        with pytest.raises(TypeError, match="takes one modulus"):
+            call(ONES, ONES, modulus=[5, 7])
+    for moduli, error in (([], ValueError), ([5, None], ValueError), ([5, 1], ValueError),
+                          ([5, 7.0], TypeError), ([5, [7]], TypeError)):  # fmt: skip
+        with pytest.raises(error, match=r"modulus is .*; expected"):
+            falcon.matmul(ONES, ONES, modulus=moduli)
+    with pytest.raises(ValueError, match="out has shape"):
+        falcon.matmul(ONES, ONES, ONES.copy(), modulus=[5, 7])
+    with pytest.raises(TypeError, match="no type of integers up to 2305843009213693950"):
+        falcon.matmul(ONES.astype("i4"), ONES.astype("i4"), modulus=[5, 2**61 - 1])
+    with pytest.raises(ValueError, match="packed for modulus=5"):
+        falcon.matmul(ONES, falcon.pack(ONES, modulus=5), modulus=[5, 7])
 
 
 def test_functions_without_a_modulus():

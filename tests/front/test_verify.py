@@ -439,7 +439,7 @@ def test_alpha_and_beta_modulo_p():
         assert test.check(out, 1.0).is_wrong
 
 
-@pytest.mark.parametrize("p, error", [(1, ValueError), (2**31, ValueError), (True, TypeError),
+@pytest.mark.parametrize("p, error", [(1, ValueError), (2**62 + 1, ValueError), (True, TypeError),
                                       (7.0, TypeError), ("7", TypeError)])  # fmt: skip
 def test_errors_of_a_modulus(p, error):
     with pytest.raises(error, match=r"modulus is .*; expected"):

@@ -135,24 +135,28 @@ typedef void (*falcon_norm_fn)(ptrdiff_t lines, ptrdiff_t len, const void *mat, 
                                double *totals, double *lows);
 enum { FALCON_NORM_LINES = 1024, FALCON_NORM_RUN = 2048, FALCON_TOTAL_RUN = 64 };
 
-enum { FALCON_MODULO_RUN = 512, FALCON_MOST_NUMBERS = 40 };
-/* A matrix of integers: their type by its place in this list, strides in bytes. */
+enum { FALCON_MODULO_RUN = 512, FALCON_MOST_NUMBERS = 40, FALCON_FLOATS = 8 };
+/* A matrix of integers: their type by its place in this list, floats from FALCON_FLOATS on; strides in bytes. */
 #define FALCON_NUMBERS(X)                                                                                              \
     X(int8_t) X(uint8_t) X(int16_t) X(uint16_t) X(int32_t) X(uint32_t) X(int64_t) X(uint64_t) X(float) X(double)
 typedef struct {
     char *start;
     int number, bytes; /* of a number */
     ptrdiff_t line_stride, stride;
-    double weight;
+    int64_t weights[3];     /* the weight, and it times 2^21 and 2^42, for the digits of numbers of 64 bits */
+    double modulus, factor; /* of residues; or 0 */
 } falcon_numbers;
-/* x = the sum of the first `terms` of some matrices times their weights, modulo p < 2^31, is written to the `parts`
- * matrices behind them: as digits in a base of less than 2^17, of least magnitude, as x itself is, the lowest first;
- * base 0: x from 0 to p - 1, to one matrix, which may be one of the terms.  0 <= weights < p; floats are less than 2^53
- * - 2^32 and 2^51 p in magnitude. */
+/* x = the sum of the first `terms` of some matrices times their weights, modulo p <= 2^62, is written to the `parts`
+ * matrices behind them.  Of a term with a modulus m, which is no integer of 64 bits, the residue r of least magnitude,
+ * after it was multiplied by the factor, is weighted; the sum of all r / m, rounded, times `carry` is subtracted.  A
+ * part with a modulus m < 2^28 receives x, of least magnitude, modulo m, of least magnitude too; one without x from 0
+ * to p - 1, perhaps over a term.  0 <= weights < p; floats are less than 2^53 - 2^32 and 2^51 m in magnitude.
+ * p == 0: x is the only term. */
 typedef struct {
-    double p, base;
+    int64_t p, carry;
     ptrdiff_t lines, len;
     int terms, parts;
+    int is_unsigned; /* x, where p is 0 */
     falcon_numbers numbers[FALCON_MOST_NUMBERS];
 } falcon_modulo;
 /* n numbers of a line, from the `first` on; at most FALCON_MODULO_RUN, which stay in L1. */

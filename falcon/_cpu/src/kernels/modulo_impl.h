@@ -1,69 +1,125 @@
 /* modulo_impl.h - integers modulo p, before and after the product of their residues: see falcon_modulo; included once
  * by each instruction set.
  *
- * Everything is computed in float64, whose products and sums below 2^53 are exact. */
+ * Residues are computed in float64, whose products and sums below 2^53 are exact.  A sum times weights is computed
+ * modulo 2^64, and so is what it exceeds p by: a multiple of p that follows from the sum in float64, divided by p. */
 #define EACH for (ptrdiff_t i = 0; i < n; i++)
 
-/* Load numbers of some type as doubles, s apart: those of 64 bits modulo p, if a double does not hold one of them. */
+/* Two additions, which every instruction set has, round numbers of less than 2^51 to the nearest integer. */
+static inline double nearest(double x) {
+    return x + 0x1.8p52 - 0x1.8p52;
+}
+
+static inline int64_t whole(double x) {
+    const double moved = x + 0x1.8p52;
+    int64_t bits;
+    memcpy(&bits, &moved, 8);
+    return bits - 0x4338000000000000;
+}
+
+static inline double from_low(uint64_t x) { /* of less than 52 bits */
+    double moved;
+    x |= 0x4330000000000000;
+    memcpy(&moved, &x, 8);
+    return moved - 0x1p52;
+}
+
+/* x minus a multiple of m: at most m/2 + 2 in magnitude for |x| < 2^53, at most m/2 for |x| < 2^51. */
+static inline double mod(double x, double m, double inverse) {
+    return x - m * nearest(x * inverse);
+}
+
+/* Load numbers of some type as doubles, s apart; of one of 64 bits a digit, at place 0, 1 or 2, in the base 2^21, or
+ * if all are below 2^31 in magnitude, themselves.  Returns whether there are more digits. */
 #define LOAD(T)                                                                                                        \
-    static void load_##T(const void *x, ptrdiff_t s, ptrdiff_t n, double p, double *to) {                              \
+    static int load_##T(const void *x, ptrdiff_t s, ptrdiff_t n, int place, double *to) {                              \
         const T *v = x;                                                                                                \
-        const int is_signed = (T) - 1 < (T)1, is_long = sizeof(T) == 8 && (T)0.5 == 0;                                 \
+        const uint64_t least = (T) - 1 < (T)1 ? (uint64_t)1 << 63 : 0;                                                 \
         uint64_t large = 0;                                                                                            \
-        if (is_long)                                                                                                   \
-            EACH large |= ((uint64_t)v[i * s] + ((uint64_t)is_signed << 51)) >> 52;                                    \
-        if (large)                                                                                                     \
-            EACH to[i] =                                                                                               \
-                is_signed ? (double)((int64_t)v[i * s] % (int64_t)p) : (double)((uint64_t)v[i * s] % (uint64_t)p);     \
-        else                                                                                                           \
+        if (sizeof(T) == 8 && (T)0.5 == 0)                                                                             \
+            EACH large |= ((uint64_t)v[i * s] + (least >> 32)) >> 32;                                                  \
+        if (large == 0)                                                                                                \
             EACH to[i] = (double)v[i * s];                                                                             \
+        else if (place < 2)                                                                                            \
+            EACH to[i] = from_low((uint64_t)v[i * s] >> 21 * place & 0x1fffff);                                        \
+        else                                                                                                           \
+            EACH to[i] = from_low(((uint64_t)v[i * s] ^ least) >> 42) - (double)(least >> 42);                         \
+        return large != 0;                                                                                             \
     }
-/* Store integers of less than 2^31. */
+/* Store integers, of less than 2^31 those that are doubles. */
 #define STORE(T)                                                                                                       \
     static void store_##T(const double *x, ptrdiff_t n, void *to, ptrdiff_t s) {                                       \
         EACH((T *)to)[i * s] = (T)(int32_t)x[i];                                                                       \
+    }                                                                                                                  \
+    static void write_##T(const int64_t *x, ptrdiff_t n, void *to, ptrdiff_t s) {                                      \
+        EACH((T *)to)[i * s] = (T)x[i];                                                                                \
     }
 #define LOADER(T) load_##T,
 #define STORER(T) store_##T,
+#define WRITER(T) write_##T,
 FALCON_NUMBERS(LOAD)
 FALCON_NUMBERS(STORE)
-static void (*const loaders[])(const void *, ptrdiff_t, ptrdiff_t, double, double *) = {FALCON_NUMBERS(LOADER)};
+static int (*const loaders[])(const void *, ptrdiff_t, ptrdiff_t, int, double *) = {FALCON_NUMBERS(LOADER)};
 static void (*const storers[])(const double *, ptrdiff_t, void *, ptrdiff_t) = {FALCON_NUMBERS(STORER)};
-
-/* x minus a multiple of p: at most p/2 + 2 in magnitude for |x| < 2^53, at most p/2 for |x| < 2^51.  Two additions,
- * which every instruction set has, round numbers of less than 2^51 to the nearest integer. */
-static inline double mod_p(double x, double p, double inverse) {
-    return x - p * (x * inverse + 0x1.8p52 - 0x1.8p52);
-}
+static void (*const writers[])(const int64_t *, ptrdiff_t, void *, ptrdiff_t) = {FALCON_NUMBERS(WRITER)};
 
 static void modulo(const falcon_modulo *m, ptrdiff_t line, ptrdiff_t first, ptrdiff_t n) {
-    const double p = m->p, inverse = 1 / p, base = m->base, per_base = 1 / base;
     const falcon_numbers *x = m->numbers, *out = x + m->terms, *end = out + m->parts;
-    double sum[FALCON_MODULO_RUN], term[FALCON_MODULO_RUN];
+    const int64_t p = m->p;
+    const double per_p = p ? 1 / (double)p : 0, carry = (double)m->carry * per_p;
+    double term[FALCON_MODULO_RUN], ratio[FALCON_MODULO_RUN] = {0}, turns[FALCON_MODULO_RUN] = {0};
+    uint64_t sum[FALCON_MODULO_RUN] = {0};
+    int is_short = 0; /* less than 2^32 before it is reduced, in ratio */
     for (; x < out; x++) {
-        const double high = (double)((int64_t)x->weight >> 16), low = x->weight - 65536 * high;
-        double *to = x == m->numbers ? sum : term;
-        loaders[x->number](x->start + line * x->line_stride + first * x->stride, x->stride / x->bytes, n, p, to);
-        EACH to[i] = mod_p(to[i], p, inverse);
-        if (x->weight != 1) /* then some more than 2^47: all terms are below 2^53 */
-            EACH to[i] = mod_p(to[i] * high, p, inverse) * 65536 + to[i] * low;
-        if (to == term)
-            EACH sum[i] += term[i];
-    }
-    if (m->terms > 1)
-        EACH sum[i] = mod_p(sum[i], p, inverse);
-    EACH sum[i] = mod_p(sum[i], p, inverse);
-    if (base == 0)
-        EACH sum[i] += sum[i] < 0 ? p : 0;
-    for (; out < end; out++) {
-        const int is_last = out + 1 == end;
-        EACH {
-            const double high = is_last ? 0 : sum[i] * per_base + 0x1.8p52 - 0x1.8p52;
-            term[i] = sum[i] - base * high;
-            sum[i] = high;
+        const void *at = x->start + line * x->line_stride + first * x->stride;
+        const double by = x->modulus, inverse = 1 / by;
+        for (int place = 0, more = 1; place < 3 && more; place++) {
+            const double weight = (double)x->weights[place] * per_p;
+            more = loaders[x->number](at, x->stride / x->bytes, n, place, term);
+            if (by != 0 && x->number >= FALCON_FLOATS)
+                EACH term[i] = mod(term[i], by, inverse);
+            if (by != 0)
+                EACH term[i] = mod(term[i] * x->factor, by, inverse);
+            if (m->terms == 1 && !more && x->weights[0] == 1) {
+                EACH ratio[i] = p ? mod(term[i], (double)p, per_p) : term[i];
+                is_short = 1;
+                break;
+            }
+            if (by != 0)
+                EACH turns[i] += term[i] * inverse;
+            EACH {
+                sum[i] += (uint64_t)whole(term[i]) * (uint64_t)x->weights[place];
+                ratio[i] += term[i] * weight;
+            }
         }
-        storers[out->number](term, n, out->start + line * out->line_stride + first * out->stride,
-                             out->stride / out->bytes);
+    }
+    if (is_short)
+        EACH sum[i] = (uint64_t)whole(ratio[i]);
+    else
+        EACH {
+            const double turn = nearest(turns[i]);
+            sum[i] -= (uint64_t)whole(turn) * (uint64_t)m->carry;
+            sum[i] -= (uint64_t)whole(ratio[i] - turn * carry) * (uint64_t)p;
+        }
+    for (; out < end; out++) {
+        void *at = out->start + line * out->line_stride + first * out->stride;
+        const double by = out->modulus, inverse = 1 / by;
+        if (by == 0) {
+            EACH sum[i] += (int64_t)sum[i] < 0 ? (uint64_t)p : 0;
+            writers[out->number]((const int64_t *)sum, n, at, out->stride / out->bytes);
+            continue;
+        }
+        if (is_short)
+            EACH term[i] = mod(ratio[i], by, inverse);
+        else {
+            const uint64_t least = m->is_unsigned ? 0 : (uint64_t)1 << 63;
+            const double low = (double)(least >> 32), high = mod(0x1p32, by, inverse);
+            EACH {
+                const double upper = from_low((sum[i] ^ least) >> 32) - low;
+                term[i] = mod(mod(upper * high + from_low(sum[i] & 0xffffffff), by, inverse), by, inverse);
+            }
+        }
+        storers[out->number](term, n, at, out->stride / out->bytes);
     }
 }
 #undef EACH
@@ -71,3 +127,4 @@ static void modulo(const falcon_modulo *m, ptrdiff_t line, ptrdiff_t first, ptrd
 #undef STORE
 #undef LOADER
 #undef STORER
+#undef WRITER
