@@ -42,7 +42,7 @@ static ptrdiff_t lines_of(const fl_operand *o, fl_strip x, ptrdiff_t line) {
 }
 
 /* Pack the strip of input q, zeros beyond the matrix; the imaginary parts are input q + 1, to im. */
-static void pack_strip(const fl_operand *o, fl_strip x, int q, char *to, char *im) {
+static void pack_strip(const fl_pass *p, const fl_operand *o, fl_strip x, int q, char *to, char *im) {
     ptrdiff_t line, k;
     block_of(o, q, &line, &k);
     line += x.panel * o->width, k += x.k;
@@ -51,8 +51,10 @@ static void pack_strip(const fl_operand *o, fl_strip x, int q, char *to, char *i
     const char *from = lines > 0 && steps > 0 ? o->src + (line * o->line_stride + k * o->k_stride) * o->elem : NULL;
     if (o->parts == 2)
         o->load_parts(from, o->line_stride, o->k_stride, lines, steps, to, im, x.steps, o->conj);
+    else if (o->program)
+        o->load(from, o->line_stride, o->k_stride, lines, steps, to, x.steps);
     else
-        (o->program ? o->load : o->pack)(from, o->line_stride, o->k_stride, lines, steps, to, x.steps);
+        fl_pack(p->kern, o, from, lines, steps, k, to, x.steps);
 }
 
 /* Subtract means from a strip of input q, and scale its lines. */
@@ -91,7 +93,7 @@ static void combine_strip(const fl_pass *p, const fl_operand *o, fl_strip x, ptr
     const ptrdiff_t elems = x.steps * o->width, line = FL_LINE / FL_MIN(kern->sum, kern->panel);
     const ptrdiff_t vecs = fl_up(elems, line);
     if (!o->program) {
-        pack_strip(o, x, 0, to, NULL);
+        pack_strip(p, o, x, 0, to, NULL);
         memset(to + elems * kern->panel, 0, (size_t)((vecs - elems) * kern->panel));
         return;
     }
@@ -99,7 +101,7 @@ static void combine_strip(const fl_pass *p, const fl_operand *o, fl_strip x, ptr
     for (int q = 0; q < n_in; q++) {
         char *in = scratch + q * stride * kern->sum;
         if (q % o->parts == 0)
-            pack_strip(o, x, q, in, in + stride * kern->sum);
+            pack_strip(p, o, x, q, in, in + stride * kern->sum);
         memset(in + elems * kern->sum, 0, (size_t)((vecs - elems) * kern->sum));
     }
     /* not in the same loop: arithmetic would leave the processor fewer loads to overlap */
