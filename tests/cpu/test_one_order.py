@@ -4,7 +4,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from falcon._cpu import _core
+from falcon._core.dtypes import FLOAT64
+from falcon._core.options import Options
+from falcon._core.problem import Problem
+from falcon._cpu import _core, blocking
 
 from .emulated import KINDS, USED
 from .support import DTYPES, Operand, gemm, whole
@@ -34,6 +37,19 @@ def test_entries_do_not_depend_on_rows_and_columns(isa, dtype, sizes):
             gemm(a[:m], y, c, isa=isa, threads=threads, one_order=True)
             first = c if first is None else first
             np.testing.assert_array_equal(c, first[:m, :n])
+
+
+def test_k_is_not_cut_whatever_the_room():
+    for isa in _core.supported_isas():
+        for dtype in ("f32", "f64"):
+            sizes, how = (300, 300, 50000), {"isa": isa, "limit": 2**20}
+            assert _core.plan(*sizes, dtype, **how).chunks[2] < 50000
+            assert _core.plan(*sizes, dtype, one_order=True, **how).chunks[2] == 50000
+    for reproducible in (True, "rows"):
+        options = Options(reproducible=reproducible)
+        problem = Problem.of_sizes((9, 3000, 10**8), FLOAT64, options, packed=True)
+        packed = blocking.to_pack(problem, None, None)
+        assert (packed.chunks[2] == 10**8) == (reproducible == "rows")
 
 
 @pytest.mark.parametrize("isa", _core.supported_isas(), indirect=True)

@@ -90,6 +90,16 @@ def test_random_numbers_are_as_precise_as_those_of_a_product(dtype, threads):
         assert (error <= np.maximum(most, most.T)).all() and error.max() > 0
 
 
+@pytest.mark.parametrize("dtype", ["f2", ml_dtypes.bfloat16], ids=lambda x: np.dtype(x).name)
+def test_halves_are_rounded_once(dtype):
+    x = np.random.default_rng(6).random((20000, 7)).astype(dtype)
+    w = (np.arange(20000) % 5 / 40).astype(dtype)
+    y = x.astype(float)
+    wanted = y.T @ (w.astype(float)[:, None] * y)
+    unit = 2.0**-11 if dtype == "f2" else 2.0**-8
+    assert (abs(falcon.gram(x, weights=w).astype(float) / wanted - 1) <= 1.01 * unit).all()
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c16"])
 def test_nan_and_infinity_are_where_numpy_has_them(backend, dtype):
