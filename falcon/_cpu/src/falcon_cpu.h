@@ -99,8 +99,8 @@ typedef struct {
     /* enum falcon_triangle: which entries of C are computed and written; M == N unless all are.  Tiles and panels
      * without such entries are skipped. */
     int triangle;
-    /* Whether an entry of C has the same bits whatever M and N, 0 or 1: all products are cut along K alike, in one pass,
-     * and summed by the micro-kernel, not as small ones or as a matrix by a vector. */
+    /* Whether an entry of C has the same bits whatever M and N, 0 or 1: all products are cut along K alike, in one
+     * pass, and summed by the micro-kernel, not as small ones or as a matrix by a vector. */
     int one_order;
     /* NULL, or by what the steps of B, as the engine sees it, are multiplied when it is packed: K accumulators; for
      * kernels that `weigh`, without a scheme, of a B that is not packed before. */
@@ -130,8 +130,8 @@ enum { FALCON_DEFAULT_LIMIT = 512 << 20 };
 void falcon_blocking_fill(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob,
                           int threads, size_t limit, falcon_blocking *blk);
 /* All that falcon_blocking_fill, falcon_workspace and falcon_is_small see of strides, of whether mirror is NULL and of
- * the process: problems that are equal in this and in sizes, c_form, triangle, one_order and whether B is packed are cut alike.
- * FALCON_IN_PLACE: operands fit into the caches, and are not packed if the problem is small. */
+ * the process: problems that are equal in this and in sizes, c_form, triangle, one_order and whether B is packed are
+ * cut alike. FALCON_IN_PLACE: operands fit into the caches, and are not packed if the problem is small. */
 enum { FALCON_IN_PLACE = 16 };
 int falcon_form(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob);
 /* Whether a B by rows is read once, where it is, if A has few rows: all its panels are multiplied in place, or tiles
