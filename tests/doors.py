@@ -36,6 +36,7 @@ NUMBERS = {
     "rows_to_pack_for": "_front.pack._USUAL_ROWS", "checked_size": "_check.steps._LEAST",
     "copied_at_once": "_cpu.residues._ELEMENTS", "disturbed": "_core.fit._DISTURBED",
     "least_cpu": "_core.fit._LEAST_CPU", "least_parts": "_front.execute._LEAST_PARTS",
+    "weighted_panel": "_front.gram_products._PANEL",
     "shortest_part": "_front.execute._SHORTEST_PART", "first_progress": "_core.progress._FIRST",
     "next_progress": "_core.progress._NEXT", "renewed_progress": "_core.progress._RENEWED",
     "verified_work": "schemes.loaders._MOST_WORK", "drawn_numbers": "schemes.drawing._WRITTEN",

@@ -38,6 +38,8 @@ SMALL = {
     "under_threads": (("--calls", "240", "--seconds", "60"), ("falcon.matmul", "0 / 240")),
     "walk": (("300",), ("_front/gemm.py", "_cpu/backend.py", "a repeated call")),
     "scaling": ((), ("threads", "16384", "float64")),
+    "rows": (("--sizes", "64", "--rows", "1", "8", "--rounds", "1"), ("B by rows ms", "float32")),
+    "weighted": (("300x40", "--rounds", "1"), ("300 x 40", "over NumPy")),
 }  # fmt: skip
 SHARED = "common", "drawn", "figures", "report"
 NAMES = sorted(x.stem for x in (ROOT / "studies").glob("*.py"))

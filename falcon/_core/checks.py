@@ -31,6 +31,11 @@ def parse_bool(text: str) -> bool:
     raise ValueError("expected 0 or 1")
 
 
+def parse_reproducible(text: str) -> bool | str:
+    """Parse a boolean, or ``rows``."""
+    return text if text == "rows" else parse_bool(text)
+
+
 # A check is called with the name and the value of an option, and returns the value in the form that
 # `Options` holds, or raises TypeError or ValueError.
 
@@ -95,11 +100,18 @@ def check_moduli(name: str, value: Any) -> int | tuple[int, ...] | None:
     return tuple(check_integer(name, check_modulus(name, x)) for x in value)
 
 
-def check_switch(name: str, value: Any) -> bool:
-    """True or False."""
+def check_switch(name: str, value: Any, expected: str = "True or False") -> bool:
+    """True or False; `expected` says what else is allowed."""
     if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} is {value!r}; expected True or False")
+        raise TypeError(f"{name} is {value!r}; expected {expected}")
     return bool(value)
+
+
+def check_reproducible(name: str, value: Any) -> bool | str:
+    """True, False or "rows"."""
+    if isinstance(value, str) and value == "rows":
+        return value
+    return check_switch(name, value, 'True, False or "rows"')
 
 
 def check_choice_of_switch(name: str, value: Any) -> bool | None:

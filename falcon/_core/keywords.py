@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, TypedDict, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar
 
 from falcon.schemes import Scheme
 
@@ -36,7 +36,7 @@ class PlanningOptions(_Common, total=False):
     """Options of functions that plan but do not multiply; None defers to the settings."""
 
     max_growth: float | None
-    reproducible: bool | None
+    reproducible: bool | Literal["rows"] | None
     centre: bool | None
     modulus: int | list[int] | tuple[int, ...] | None
 
@@ -57,7 +57,7 @@ class Settings(_Common, total=False):
     """The options that `falcon.config` and `falcon.set_config` take."""
 
     max_growth: float
-    reproducible: bool
+    reproducible: bool | Literal["rows"]
     centre: bool | None
     check: Check
     verbose: bool

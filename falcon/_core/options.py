@@ -124,15 +124,16 @@ class Options:
         checks.check_size,
         taken_by=_ALL,
     )
-    reproducible: bool = _option(
+    reproducible: bool | str = _option(
         False,
         "FALCON_REPRODUCIBLE",
-        """bool
+        """bool or "rows"
         The same bits whatever the number of threads, NumPy's BLAS, the profile and the load: by
         falcon's own kernels, in host memory; with FALCON_ISA also on other processors of the
-        architecture (docs/reliability.md).""",
-        checks.check_switch,
-        parse_bool,
+        architecture (docs/reliability.md). "rows": besides, an entry has the same bits whatever the
+        other rows and columns, by the classical algorithm (docs/howto/reproducible.md).""",
+        checks.check_reproducible,
+        checks.parse_reproducible,
         taken_by=_ALL,
     )
     check: str = _option(

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from falcon.schemes import ComplexScheme, Scheme
+
+
+class Weighted(NamedTuple):
+    """A right operand whose rows are multiplied by weights while it is read."""
+
+    matrix: Any
+    weights: np.ndarray  # K, contiguous, of the matrix's type
 
 
 @dataclass(frozen=True, eq=False)

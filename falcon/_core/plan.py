@@ -54,7 +54,10 @@ class Backend(Protocol):
         """Return None if the backend runs here, else the reason in a short sentence."""
 
     def why_not(self, problem: Problem, operand: DType | None = None) -> str | None:
-        """Return None if the backend can multiply the problem, else the reason."""
+        """Return None if the backend can multiply the problem, else the reason.
+
+        Of a weighted one, `b` is `Weighted` when the plan runs.
+        """
 
     def why_classical_only(
         self, problem: Problem, scheme: Scheme | None = None, operand: DType | None = None

@@ -75,11 +75,14 @@ class Problem:
     threads: int = 1  # how many may be used, by falcon's own code and by NumPy's BLAS
     device: int | None = None  # the GPU that holds the operands; None is host memory
     # The choice, and with it the bits of the result, depend on nothing of the machine but its
-    # instruction set: not on threads, memory, or measured rates.
-    reproducible: bool = False
+    # instruction set: not on threads, memory, or measured rates. "rows": nor do an entry's bits on
+    # M and N.
+    reproducible: bool | str = False
     # If B is A's transpose in the same memory, and c, if any, is symmetric: the part of C to write,
     # "full", "lower" or "upper". Empty for all other products.
     symmetric: str = ""
+    # The steps of K have weights (`Weighted`).
+    weighted: bool = False
     # If the elements are integers, though of a floating-point type, and results must be exact: how
     # many times the largest sum of K products a number may be. 0: results may be rounded.
     room: float = field(default=0.0, repr=False)
@@ -106,12 +109,14 @@ class Problem:
         device: int | None = None,
         packed: bool = False,
         symmetric: str = "",
+        weighted: bool = False,
     ) -> Problem:
         """Describe ``out = a @ b + c`` by where and how its matrices, or batches of them, lie.
 
         `c` is None if it is not read, `out` for a new array by rows.
         `types`: as which a and b are multiplied, and that of the result.
         `packed`: b is packed, or is to be, and read only where the product is redone.
+        `weighted`: steps of K are multiplied by weights.
         `symmetric`: the part of C to write; "" asks whether B is A's transpose in the same memory.
         """
         operand, result = types
@@ -124,7 +129,8 @@ class Problem:
         elif symmetric or not (packed or c is not None):
             symmetric = _part_of(a, b, operand, options, symmetric)
         layout = _layout(a, b, c, out, types, device, packed, symmetric)
-        layout |= {"packed": packed, "symmetric": symmetric, "count": prod(out.shape[:-2])}
+        layout |= {"packed": packed, "symmetric": symmetric, "weighted": weighted}
+        layout["count"] = prod(out.shape[:-2])
         sizes = M, N, K
         return cls.of_sizes(sizes, operand, options, device=device, result=result, **layout)
 
@@ -207,6 +213,7 @@ class Problem:
             text = f"{self.count} times {text}"
         if self.symmetric:
             text += ", symmetric" + ("" if self.symmetric == "full" else f", {self.symmetric}")
+        text += ", weighted" if self.weighted else ""
         return text
 
 
@@ -222,7 +229,8 @@ def _part_of(a: Matrix, b: Matrix, operand: DType, options: Options, symmetric: 
         return "" if symmetric == "full" else symmetric  # bits do not depend on it
     if symmetric:
         return symmetric
-    # A scheme by name computes all of C.
+    # A scheme by name computes all of C; the rows of a part are those of a general product.
+    is_plain = is_plain and options.reproducible != "rows"
     able = options.scheme in ("auto", "classical") and is_plain and M > 1
     return "full" if able and a.is_transpose(b) else ""
 

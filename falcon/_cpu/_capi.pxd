@@ -37,6 +37,7 @@ cdef extern from "falcon_cpu.h" nogil:
         void (*write[2])()
         void (*write_parts)()
         void (*sums_a)()
+        void (*weigh)()
     ctypedef struct falcon_caches:
         ptrdiff_t l1d, l2, l3
         int l3_sharers
@@ -52,7 +53,8 @@ cdef extern from "falcon_cpu.h" nogil:
         falcon_scalar alpha, beta
         int a_conj, b_conj, complex_b
         const void *packed_b
-        int c_form
+        int c_form, one_order
+        const void *weights
         const void *a_means
         const void *b_means
         ptrdiff_t a_means_step, b_means_step

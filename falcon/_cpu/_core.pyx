@@ -82,7 +82,8 @@ def kernel_info(dtype, isa=None):
     """The best kernel's fields of `falcon_kernel` (src/kernels/kernel.h), for a dtype of DTYPES."""
     cdef const falcon_kernel *k = kernel(isa, DTYPES.index(dtype))
     return {"name": k.name.decode(), "isa": ISA_NAMES[k.isa], "mr": k.mr, "nr": k.nr,
-            "vlen": k.vlen, "kr": k.kr, "kc": k.kc, "panel": k.panel, "acc": k.acc}
+            "vlen": k.vlen, "kr": k.kr, "kc": k.kc, "panel": k.panel, "acc": k.acc,
+            "weighs": k.weigh != NULL}
 
 
 def peak(dtype, int threads=1, isa=None, double seconds=0.2):
@@ -249,7 +250,7 @@ cdef class Layout:
     cdef tuple numbers(self):
         cdef falcon_problem *p = &self.problem
         return (<uintptr_t>self.kern, p.M, p.N, p.K, p.c_form, p.triangle, self.form, self.threads,
-                self.is_small, self.nbytes, self.blocking,
+                self.is_small, self.nbytes, self.blocking, p.one_order, p.weights != NULL,
                 None if self.scheme is None else self.scheme.format)
 
     def __eq__(self, other):
@@ -262,7 +263,8 @@ cdef class Layout:
 def plan(ptrdiff_t M, ptrdiff_t N, ptrdiff_t K, dtype, *, isa=None, Scheme scheme=None,
          int threads=1, size_t limit=0, blocking=None, bint b_by_rows=True,
          bint c_by_columns=False, bint a_by_columns=False, bint c_wide=False, bint is_packed=False,
-         PackedB packed=None, triangle=None, bint is_blocked=False, bint complex_b=False):
+         PackedB packed=None, triangle=None, bint is_blocked=False, bint complex_b=False,
+         bint one_order=False, bint weighted=False):
     """The Layout of products of these sizes, by the kernels for a dtype of DTYPES.
 
     limit: bytes of workspace, 0 means FALCON_DEFAULT_LIMIT; exceeded if nothing fits.
@@ -273,6 +275,7 @@ def plan(ptrdiff_t M, ptrdiff_t N, ptrdiff_t K, dtype, *, isa=None, Scheme schem
     triangle: "lower" or "upper", of a square C: other entries are neither computed nor written.
     is_blocked: small products are cut into blocks too, which a profile needs.
     complex_b: for gemm_batch, of complex matrices, a and c as real views; sizes are of those.
+    one_order: an entry of C has the same bits whatever M and N.  weighted: gemm gets weights.
     """
     cdef Layout x = Layout.__new__(Layout)
     cdef falcon_problem *p = &x.problem
@@ -293,7 +296,11 @@ def plan(ptrdiff_t M, ptrdiff_t N, ptrdiff_t K, dtype, *, isa=None, Scheme schem
         raise ValueError(f"triangle {triangle!r} of {M} x {N}: expected lower or upper, of a "
                          "square")
     p.triangle = TRIANGLES[triangle]
-    p.complex_b = complex_b
+    p.complex_b, p.one_order = complex_b, one_order
+    if weighted and (scheme is not None or x.kern.weigh == NULL or is_packed or packed is not None):
+        raise ValueError(f"kernels for {dtype} weigh no steps of such a B")
+    if weighted:
+        p.weights = <const void *>x.kern  # not NULL; not read
     if blocking is not None:
         b.mb, b.nb, b.kb, b.kc, b.mt, b.nt, b.stream_pack, b.stream_c = blocking
         if min(blocking) < 0 or b.kc % x.kern.k_grain:
@@ -382,8 +389,8 @@ def pack_b(Layout layout not None, b, column_scales=None):
 
 def gemm(Layout layout not None, a, b, c, alpha=1.0, beta=0.0, *, workspace=None,
          PackedB packed=None, bint profile=False, bint report=False, row_scales=None,
-         column_scales=None, centring=None, mirror=None, conjugate=(False, False), sums=None,
-         bint formed=False):
+         column_scales=None, centring=None, mirror=None, conjugate=(False, False), weights=None,
+         sums=None, bint formed=False):
     """C = alpha A B + beta C in place; `c` may be strided but must not overlap a or b.
 
     layout: from plan(), for operands of these sizes; where they lie otherwise than planned, one
@@ -397,6 +404,8 @@ def gemm(Layout layout not None, a, b, c, alpha=1.0, beta=0.0, *, workspace=None
     scheme they do nothing).
     centring: what a scheme subtracts from A and B and adds to their product, see falcon_problem;
     with `a_means`, `b_means`, `left` and `right`, arrays or None.
+    weights: K accumulators, by which the rows of b are multiplied (or, to the same result but for
+    rounding, the columns of a); given if and only if the layout is for them.
     mirror: like `c`, M x N: every entry that is written to C is copied to the same place of it (for
     C's other triangle, pass C transposed).
     sums: of A's rows and of B's columns, float64 zeros, blocks times slices (see Layout.slices) x
@@ -407,7 +416,7 @@ def gemm(Layout layout not None, a, b, c, alpha=1.0, beta=0.0, *, workspace=None
     alpha A B (before beta C is added) were finite; if profile, a dict of seconds (summed over
     threads) and more.
     """
-    cdef Py_buffer v[13]  # a, b, c, mirror, workspace, scales, centring, sums
+    cdef Py_buffer v[14]  # a, b, c, mirror, workspace, scales, centring, weights, sums
     cdef falcon_problem p
     cdef const falcon_scheme *s = form_of(layout.scheme)
     cdef falcon_profile prof
@@ -424,6 +433,9 @@ def gemm(Layout layout not None, a, b, c, alpha=1.0, beta=0.0, *, workspace=None
         scalar_into(&p.alpha, alpha)
         scalar_into(&p.beta, beta)
         p.a_conj, p.b_conj = conjugate
+        if rows_of("weights", weights, &v[11], max(p.K, 1), acc, &p.weights) != (
+                layout.problem.weights != NULL):
+            raise ValueError("weights, or none, do not fit the layout")
         if (s == NULL or s.parts == 1) and (p.alpha.imag or p.beta.imag or p.a_conj or p.b_conj):
             raise ValueError("alpha, beta and conjugate do not fit real operands")
         if s != NULL and s.parts == 2 and p.M and p.N and (p.K == 0 or alpha == 0):
@@ -452,8 +464,8 @@ def gemm(Layout layout not None, a, b, c, alpha=1.0, beta=0.0, *, workspace=None
                 return False
             p.formed = formed
         if sums is not None:
-            sums_of(sums[0], &v[11], slices[0] * slices[1], p.M, &p.a_sums)
-            sums_of(sums[1], &v[12], slices[0] * slices[1], p.N, &p.b_sums)
+            sums_of(sums[0], &v[12], slices[0] * slices[1], p.M, &p.a_sums)
+            sums_of(sums[1], &v[13], slices[0] * slices[1], p.N, &p.b_sums)
         if layout.is_small:
             if profile:
                 raise ValueError("a profile of a small product needs plan(..., is_blocked=True)")
@@ -468,7 +480,7 @@ def gemm(Layout layout not None, a, b, c, alpha=1.0, beta=0.0, *, workspace=None
             return profile_dict(&prof)
         return not nonfinite if report or sums is not None else None
     finally:
-        release(v, 13)
+        release(v, 14)
 
 
 # Flop of a thread between two looks whether a signal (Ctrl-C) has come.
@@ -494,6 +506,8 @@ def gemm_batch(Layout layout not None, a, b, c, shape, steps, alpha=1.0, workspa
         raise ValueError(f"shape {shape} and steps {steps} do not fit")
     if layout.scheme is not None:
         raise ValueError("a batch is multiplied by the classical algorithm")
+    if layout.problem.weights != NULL:
+        raise ValueError("the steps of a batch have no weights")
     batch.axes, batch.extent = axes, extent
     for axis in range(axes):
         extent[axis] = shape[axis]

@@ -55,6 +55,9 @@ class CpuBackend(Host):
             return f"its kernels multiply {known}, not {operand}"
         if not has_kernel(operand):
             return f"kernels for {operand} need AMX_BF16; those in use are {isa()}"
+        weighs = operand.part is None and _core.kernel_info(operand.engine, isa())["weighs"]
+        if problem.weighted and not weighs:
+            return f"kernels for {operand} multiply no steps of K by weights"
         return None
 
     def why_classical_only(

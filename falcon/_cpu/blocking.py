@@ -18,8 +18,9 @@ from .pool import large_bytes, largest_bytes
 from .programs import complex_scheme, engine_scheme
 from .rounding import rounded_growth
 
-# Bytes for which passes are cut where the machine must not matter.
-_FIXED_ROOM = 2**28
+# Bytes for which passes are cut where the machine must not matter; and for panels of weighted
+# operands, of which no copies are made: not slower than with more (20000 x 500 and 8192 x 2048).
+_FIXED_ROOM, _WEIGHTED_ROOM = 2**28, 2**25
 
 
 def method(
@@ -101,6 +102,7 @@ def to_pack(problem: Problem, scheme: Any, operand: DType | None) -> _core.Layou
         scheme=engine_scheme(scheme),
         threads=problem.threads,
         is_packed=True,
+        one_order=problem.reproducible == "rows",
     )
 
 
@@ -117,6 +119,8 @@ def _layout(
         b_by_rows=b_by_rows,
         c_by_columns=c_by_columns and not is_buffered,
         c_wide=problem.is_wide,
+        one_order=problem.reproducible == "rows",
+        weighted=problem.weighted,
         **options,
     )
 
@@ -128,6 +132,7 @@ def of_complex_batch(problem: Problem) -> _core.Layout:
     """
     sizes = problem.M, 2 * problem.N, 2 * problem.K
     how: dict[str, Any] = {"threads": problem.threads, "b_by_rows": problem.layout[1]}
+    how["one_order"] = problem.reproducible == "rows"
     return _core.plan(*sizes, problem.operand.engine, isa=isa(), complex_b=True, **how)
 
 
@@ -145,6 +150,7 @@ def with_more_workspace(problem: Problem, usual: Method) -> list[Method]:
 
 def _room(problem: Problem, limit: int | None, extra: int) -> int:
     """Bytes that the engine may use: what the pool keeps, or what the caller leaves it."""
-    if limit is None:
-        return _FIXED_ROOM if problem.reproducible else pool.shared().limit
-    return min(max(limit - extra, 1), largest_bytes())
+    room = _FIXED_ROOM if problem.reproducible else pool.shared().limit
+    if limit is not None:
+        room = min(max(limit - extra, 1), largest_bytes())
+    return min(room, _WEIGHTED_ROOM) if problem.weighted else room

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from falcon._core.dtypes import DType
-from falcon._core.packed import PackedOperand
+from falcon._core.packed import PackedOperand, Weighted
 from falcon._core.plan import Plan
 from falcon._core.runner import Bound, PlanRunner
 from falcon._core.scaling import Scaling
@@ -60,13 +60,14 @@ class CpuRunner(PlanRunner):
         def run(a: Any, b: Any, c: Any, out: Any, mirror: Any = None) -> None:
             if plan.threads > 1:
                 share.glance()
+            b, weights = b if type(b) is Weighted else (b, None)
             is_packed = type(b) is PackedOperand
             packed, source = (b.payload, None) if is_packed else (None, b)
             a = readable(a, left) if copies[0] else a
             source = readable(b, right) if copies[1] else source
             target = np.empty((problem.M, problem.N), problem.result.numpy) if buffered else out
             workspace = kept.take(nbytes)
-            how: dict[str, Any] = {"workspace": workspace}
+            how: dict[str, Any] = {"workspace": workspace, "weights": weights}
             how["mirror"] = image(problem, target, None if buffered else mirror)
             try:
                 given: Any = b if is_packed else source

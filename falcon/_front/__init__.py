@@ -14,6 +14,7 @@
     arithmetic.py  types of a product and its operands: `dtype=`
     fallback.py  what NumPy multiplies itself
     execute.py   a product in core form: its Problem, its plan, its execution
+    gram_products.py  the products of gram: a triangle, or several that are added up
     freivalds.py Freivalds' test of a product in O(n^2), by rows
     planner.py   from options to a cached plan
     calls.py     small calls, and calls seen before, without planning

@@ -22,7 +22,7 @@ from falcon._core import observe
 from falcon._core.dtypes import DType, find
 from falcon._core.matrix import dense
 from falcon._core.options import Options, threads_of
-from falcon._core.packed import PackedOperand
+from falcon._core.packed import PackedOperand, Weighted
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
 from falcon._core.runner import Bound
@@ -60,6 +60,7 @@ class Product:
     packed: PackedOperand | bool | None = None  # True: B is to be packed
     # If B is A's transpose in the same memory: the part of C to write; see `Problem`.
     symmetric: str = ""
+    weights: Any = None  # by which rows of b are multiplied; see `Weighted`
 
     @property
     def problem(self) -> Problem:
@@ -69,6 +70,7 @@ class Product:
         b = dense(0, self.b, right) if type(self.b) is tuple else known(self.b)
         c, out = (None if x is None else known(x) for x in (self.c, self.out))
         how: dict[str, Any] = {"packed": self.packed is not None, "symmetric": self.symmetric}
+        how["weighted"] = self.weights is not None
         types, device = (self.operand, self.dtype), self.adapter.device
         return Problem.of(a, b, c, out, types, self.options, device=device, **how)
 
@@ -122,6 +124,8 @@ def _as_reals(x: Product) -> Callable[..., tuple[Any, ...]] | None:
         return None
     if x.packed is not None or x.symmetric or np.imag(x.alpha) or np.imag(x.beta):
         return None
+    if x.options.reproducible == "rows":  # sizes would decide
+        return None
     left, right, *others = (y.dtype.kind == "c" for y in (x.a, x.b, x.c, x.out) if y is not None)
     if left == right or not all(others):
         return None
@@ -167,7 +171,8 @@ def _write_added(x: Product) -> None:
 
 def _run(x: Product, plan: Plan) -> Bound:
     """Execute; return what did."""
-    operands = x.a, x.packed if isinstance(x.packed, PackedOperand) else x.b, x.c, x.out
+    b = x.packed if isinstance(x.packed, PackedOperand) else x.b
+    operands = x.a, b if x.weights is None else Weighted(b, x.weights), x.c, x.out
     run = plan.runner.bound(*operands, x.alpha, x.beta)
     start = perf_counter()
     run(*operands)

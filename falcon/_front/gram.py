@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, Unpack, get_args, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from falcon._core.checks import check_switch
 from falcon._core.dtypes import DType, of
 from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS, Options, are_default
-from falcon._core.symmetric import copy_triangle
 from falcon._numpy.original import quiet_matmul
 
 from .adapters import Adapter, enter
 from .arithmetic import check_out, common_type, scalar_type
-from .execute import Product, multiply, without
+from .execute import without
+from .gram_products import FEW_PRODUCTS, FEW_ROWS, STRIP, Products
 from .matmul import matmul
 from .planner import requested
 from .validate import check_added, check_shape, real_scalar, scalar
 
 Part = Literal["full", "lower", "upper"]
 _PARTS = get_args(Part)
-# Complex matrices of so few rows, or so few products M^2 K, are multiplied as any others: then half
-# of the operations is less than the passes over C between real products (Zen 4, 2 threads: equal
-# at K = 60 to 100 for M = 1000, and at M = K = 180 to 300).
-_FEW_ROWS, _FEW_PRODUCTS = 64, 8e6
-_STRIP = 128  # rows that are mirrored at a time
 # Of rows of products with real and with imaginary parts, in their sum.
 _FACTORS = {(x, y): np.array([1, -1j if y else 1j], x) for x in "FD" for y in (False, True)}
 
@@ -35,12 +31,13 @@ _FACTORS = {(x, y): np.array([1, -1j if y else 1j], x) for x in "FD" for y in (F
 @overload
 def gram(x: np.ndarray, *, transpose: bool = False, conjugate: bool = True, alpha: complex = 1.0,
          beta: complex = 0.0, c: np.ndarray | None = None, out: np.ndarray | None = None,
-         symmetric: Part = "full", centred: bool = False,
+         symmetric: Part = "full", centred: bool = False, weights: npt.ArrayLike | None = None,
          **options: Unpack[CallOptions]) -> np.ndarray: ...  # fmt: skip
 @overload
 def gram(x: Any, *, transpose: bool = False, conjugate: bool = True, alpha: complex = 1.0,
          beta: complex = 0.0, c: Any = None, out: Any = None, symmetric: Part = "full",
-         centred: bool = False, **options: Unpack[CallOptions]) -> Any: ...  # fmt: skip
+         centred: bool = False, weights: Any = None,
+         **options: Unpack[CallOptions]) -> Any: ...  # fmt: skip
 @takes_options(*KEYWORDS)
 def gram(
     x: Any,
@@ -53,9 +50,10 @@ def gram(
     out: Any = None,
     symmetric: Part = "full",
     centred: bool = False,
+    weights: Any = None,
     **options: Unpack[CallOptions],
 ) -> Any:
-    """Multiply a matrix by its own transpose: ``alpha * x.T @ x + beta * c``.
+    """Multiply a matrix by its own transpose: ``alpha * x.T @ x + beta * c``, or with weights.
 
     Parameters
     ----------
@@ -81,18 +79,23 @@ def gram(
         ``K - 1``, the result is the covariance. A mean far larger than the deviations costs no
         accuracy, unlike ``gram(x) - K * mean * mean``. For floats in host memory; takes a copy of
         `x`.
+    weights : array_like, shape (..., K), optional
+        Real numbers w, of any sign, one per row of `x` (per column, if `transpose`): ``x.T @ (w[:,
+        None] * x)``, without that copy of `x`. Broadcast to the batch of `x`. In host memory.
     {options}
 
     Returns
     -------
     ndarray (or tensor, or GPU array of the caller's library), shape (..., M, M)
-        `out`, or a new array of `x`'s dtype. With "full", exactly symmetric (Hermitian), but for
-        GPU arrays, which are multiplied as any others: up to rounding.
+        `out`, or a new array of the dtype of `x` (the common one of `x` and `weights`). With
+        "full", exactly symmetric (Hermitian), but for GPU arrays, which are multiplied as any
+        others: up to rounding.
 
     Raises
     ------
     ValueError, TypeError
-        As `gemm`; also for a triangle of arrays in GPU memory.
+        As `gemm`; also for a triangle of arrays in GPU memory, and for weights that are complex, or
+        come with ``centred=True`` or a modulus.
     VerificationError
         ``check="verify"`` found the result wrong.
 
@@ -106,6 +109,10 @@ def gram(
     ``falcon.matmul(x.T, x)`` and ``falcon.gemm(x.T, x)`` detect the shared memory and do the same.
     Complex matrices need two real Gram matrices and one real product, half of a complex product;
     small ones are multiplied as any others, and mirrored, or by one real Gram matrix of all parts.
+
+    With weights, all is classical unless a scheme is named. falcon's kernels of float32, float64
+    and complex numbers of these multiply by `weights` while they pack; other types, and NumPy's
+    BLAS, take a panel of weighted rows at a time, and no less work than a general product.
 
     See also docs/gram.md.
 
@@ -122,12 +129,13 @@ def gram(
         raise ValueError(f"symmetric is {symmetric!r}; expected one of {', '.join(_PARTS)}")
     plain_call = c is None and type(alpha) is type(beta) is float and (alpha, beta) == (1, 0)
     plain_call = plain_call and symmetric == "full" and not (options or centred) and are_default()
+    plain_call = plain_call and weights is None
     if plain_call and _is_real(x) and (out is None or type(out) is np.ndarray):
         return matmul(x, x.T, out) if transpose else matmul(x.T, x, out)  # recalls its calls
     if plain_call and out is None and _is_small_complex(x, transpose):
         return _by_halves(x, transpose, conjugate)
     check_added(beta, c)
-    adapter, x, c, target = enter(x=x, c=c, out=out)
+    adapter, x, c, target, weights = enter(x=x, c=c, out=out, weights=weights)
     chosen = requested("gram", KEYWORDS, options, adapter.device)
     array = adapter.array("x", x)
     if symmetric != "full" and adapter.device is not None:
@@ -140,9 +148,14 @@ def gram(
     check_shape("c", added, shape)
     if beta == 0:
         added = None
-    dtype = common_type(adapter, [array] if added is None else [array, added])
+    axis = -1 if transpose else -2
+    if weights is not None:
+        weights = _checked(adapter, weights, (*array.shape[:-2], array.shape[axis]), chosen)
+    read = (x for x in (array, added, weights) if x is not None)
+    dtype = common_type(adapter, read)
     if check_switch("centred", centred):
-        axis = -1 if transpose else -2
+        if weights is not None:
+            raise ValueError("centred is True, but there are weights; subtract means of x first")
         array, chosen = _without_means(adapter, array, dtype, axis, chosen)
     hermitian = dtype.is_complex and conjugate
     kind = np.dtype(dtype.numpy.char.lower()) if hermitian else scalar_type(adapter, dtype).numpy
@@ -167,13 +180,34 @@ def gram(
             read = written if added is None else adapter.matrix(added)
             if written.overlaps(read) and not written.is_same(read):
                 chosen, added = without(chosen, shape, dtype), _copy(adapter, added, dtype)
-        products = _Products(adapter, dtype, chosen, alpha, beta, symmetric, transpose, hermitian)
-        if products.is_small(array) or not dtype.is_complex or alpha == 0:
+        products = Products(adapter, dtype, chosen, alpha, beta, symmetric, transpose, hermitian)
+        whole = products.is_small(array) or not dtype.is_complex
+        if weights is not None:
+            kind_of_sums = products.summed.part or products.summed
+            weights = np.array(weights, kind_of_sums.numpy, order="C")
+        if (whole and weights is None) or alpha == 0:
             products.multiply(array, added, result)
         else:
             for at in np.ndindex(*shape[:-2]):
-                products.multiply(array[at], None if added is None else added[at], result[at])
+                one = products if weights is None else replace(products, weights=weights[at])
+                one.multiply(array[at], None if added is None else added[at], result[at])
     return adapter.wrap(result) if out is None else out
+
+
+def _checked(
+    adapter: Adapter, weights: Any, shape: tuple[int, ...], options: Options
+) -> np.ndarray:
+    """Return weights broadcast to a shape; raise unless they are real, in host memory, and fit."""
+    if adapter.device is not None or options.modulus is not None:
+        what = "x is in GPU memory" if adapter.device is not None else "products are modulo p"
+        raise ValueError(f"weights are given, but {what}; multiply x by them first")
+    array = adapter.array("weights", weights)
+    if array.dtype.kind == "c":
+        raise TypeError(f"weights are of {array.dtype}; expected real numbers")
+    try:
+        return np.broadcast_to(array, shape)
+    except ValueError:
+        raise ValueError(f"weights have shape {array.shape}; expected {shape}") from None
 
 
 def _without_means(
@@ -191,7 +225,7 @@ def _without_means(
     for kind in dict.fromkeys((of(wide), dtype)):
         options = without(options, x.shape, kind)
     left, length = np.empty(x.shape, wide), max(x.shape[axis], 1)
-    strips = [(..., slice(i, i + _STRIP), slice(None)) for i in range(0, x.shape[-2], _STRIP)]
+    strips = [(..., slice(i, i + STRIP), slice(None)) for i in range(0, x.shape[-2], STRIP)]
     with np.errstate(all="ignore"):
         if axis == -1:  # of each strip alone
             for strip in strips:
@@ -220,7 +254,7 @@ def _is_small_complex(x: Any, transpose: bool) -> bool:
     if not (type(x) is np.ndarray and x.ndim == 2 and x.size and x.dtype.char in "FD"):
         return False
     K, M = x.shape[:: -1 if transpose else 1]
-    return bool(M <= _FEW_ROWS and M * M * K <= _FEW_PRODUCTS and x.dtype.isnative)
+    return bool(M <= FEW_ROWS and M * M * K <= FEW_PRODUCTS and x.dtype.isnative)
 
 
 def _by_halves(x: np.ndarray, transpose: bool, hermitian: bool) -> np.ndarray:
@@ -241,106 +275,3 @@ def _copy(adapter: Adapter, x: Any, dtype: DType) -> Any:
     made = adapter.empty(tuple(x.shape), dtype)
     adapter.copy(x, made)
     return made
-
-
-@dataclass(frozen=True, slots=True)
-class _Products:
-    """What is the same for all matrices of a batch."""
-
-    adapter: Adapter
-    dtype: DType
-    options: Options
-    alpha: Any
-    beta: Any
-    symmetric: str
-    transpose: bool
-    hermitian: bool
-
-    def multiply(self, x: np.ndarray, c: np.ndarray | None, out: np.ndarray) -> None:
-        if self.dtype.is_complex and self.alpha != 0:
-            self._complex(x, c, out)
-            return
-        across = x.swapaxes(-1, -2)
-        a, b = (x, across) if self.transpose else (across, x)
-        whole = Product(
-            *(self.adapter, a, b, c, out, self.dtype, self.dtype, self.options),
-            *(self.alpha, self.beta),
-            symmetric=self.symmetric,
-        )
-        elsewhere = self.options.check == "verify" or a.shape[-1] == 0 or self.alpha == 0
-        if self.symmetric == "full" or not elsewhere:
-            multiply(whole)
-            return
-        # Freivalds' test, and beta * c alone, need all of C.
-        options = without(self.options, out.shape, self.dtype)
-        full = self.adapter.empty(out.shape, self.dtype)
-        multiply(replace(whole, out=full, options=options, symmetric="full"))
-        copy_triangle(full, out, self.symmetric)
-
-    def _complex(self, x: np.ndarray, c: np.ndarray | None, out: np.ndarray) -> None:
-        x = x if x.dtype == self.dtype.numpy else x.astype(self.dtype.numpy)
-        options = without(self.options, out.shape, of(x.real.dtype))  # for P'Q
-        written, *read = (self.adapter.matrix(y) for y in (out, x, c) if y is not None)
-        overlaps = any(written.overlaps(y) for y in read)
-        if self.symmetric == "full" and written.holds(self.dtype) and not overlaps:
-            full = out
-        else:
-            options = without(options, out.shape, self.dtype)
-            full = np.empty(out.shape, self.dtype.numpy)
-        if self.is_small(x):
-            self._by_complex(x, full)
-        else:
-            self._by_real(x, full, options)
-        with np.errstate(all="ignore"):
-            if self.alpha != 1:
-                np.multiply(full, self.alpha, out=full)
-            if c is not None:
-                full += self.beta * c
-        if self.symmetric != "full":
-            copy_triangle(full, out, self.symmetric)
-        elif full is not out:
-            self.adapter.copy(full, out)
-
-    def is_small(self, x: np.ndarray) -> bool:
-        """Whether complex matrices are so small that one complex product is the faster way."""
-        options, (K, M) = self.options, x.shape[-2:][:: -1 if self.transpose else 1]
-        if not self.dtype.is_complex or self.alpha == 0 or 0 in x.shape:
-            return False
-        able = options.scheme in ("auto", "classical") and options.check != "verify"
-        able = able and options.workspace_limit is options.modulus is None
-        return able and (K <= _FEW_ROWS or M * M * K <= _FEW_PRODUCTS)
-
-    def _by_complex(self, x: np.ndarray, out: np.ndarray) -> None:
-        """Multiply as any other matrices, and copy one triangle to the other."""
-        across = x.swapaxes(-1, -2)
-        turned = across.conj() if self.hermitian else across
-        a, b = (x, turned) if self.transpose else (turned, x)
-        multiply(Product(self.adapter, a, b, None, out, self.dtype, self.dtype, self.options))
-        across, size = out.swapaxes(-1, -2), out.shape[-1]
-        with np.errstate(all="ignore"):
-            for start in range(0, size, _STRIP):
-                strip = ..., slice(start, start + _STRIP), slice(start, size)
-                below = across[strip].conj() if self.hermitian else across[strip]
-                np.copyto(out[strip], below, where=np.tri(*below.shape[-2:]) == 0)
-            if self.hermitian:
-                diagonal = out.imag.diagonal(axis1=-2, axis2=-1)
-                diagonal.flags.writeable = True
-                diagonal -= diagonal  # NaN and Inf leave NaN
-
-    def _by_real(self, x: np.ndarray, full: np.ndarray, options: Options) -> None:
-        """Compute P'P + Q'Q and P'Q - Q'P for x = P + iQ; unconjugated: P'P - Q'Q, P'Q + Q'P."""
-        kind = of(x.real.dtype)
-        real = replace(self, dtype=kind, options=options, alpha=1, beta=0, symmetric="full")
-        real.multiply(x.real, None, full.real)
-        sign = 1 if self.hermitian else -1
-        replace(real, alpha=sign, beta=1).multiply(x.imag, full.real, full.real)
-        a, b = (x.real, x.imag.T) if self.transpose else (x.real.T, x.imag)
-        mixed = self.adapter.empty(full.shape, kind)
-        multiply(Product(self.adapter, a, b, None, mixed, kind, kind, options))
-        with np.errstate(all="ignore"):
-            if not self.hermitian:
-                np.add(mixed, mixed.T, out=full.imag)
-            elif self.transpose:
-                np.subtract(mixed.T, mixed, out=full.imag)
-            else:
-                np.subtract(mixed, mixed.T, out=full.imag)

@@ -79,11 +79,17 @@ def _on_device(options: Options) -> Options:
 
 def _reproducible(options: Options) -> Options:
     """Return options that leave nothing to the machine; see `Problem.reproducible`."""
+    how = f"reproducible={options.reproducible!r} is for"
     if options.backend not in ("auto", ENGINE.name):
         raise ValueError(
-            f"reproducible=True is for falcon's own kernels on the host, backend {ENGINE.name!r}; "
+            f"{how} falcon's own kernels on the host, backend {ENGINE.name!r}; "
             f"backend is {options.backend!r}"
         )
+    if options.reproducible == "rows":
+        for name, most in (("scheme", "classical"), ("arithmetic", "native"), ("centre", None)):
+            if (value := getattr(options, name)) not in ("auto", most, False):
+                raise ValueError(f"{how} products with {name}={most!r}; {name} is {value!r}")
+        options = replace(options, scheme="classical", centre=False)
     arithmetic = "native" if options.arithmetic == "auto" else options.arithmetic
     return replace(options, backend=ENGINE.name, tuned=False, arithmetic=arithmetic)
 
@@ -166,6 +172,11 @@ def plan_packed(problem: Problem, packed: PackedOperand, options: Options) -> Pl
     backend = get_backend(packed.backend)
     option = backend.packed_method(problem, packed, options.workspace_limit)
     limit = options.workspace_limit
+    in_order = option.is_plain and option.product != "3M" and option.chunks[2] >= problem.K
+    if options.reproducible == "rows" and not in_order:
+        raise ValueError(
+            "reproducible is 'rows'; b must be packed so: pack(b, reproducible='rows')"
+        )
     if limit is not None and option.workspace > limit:
         raise ValueError(
             f"workspace_limit is {limit} bytes; {option.label} multiplication of {problem} with "

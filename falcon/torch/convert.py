@@ -60,9 +60,9 @@ class LinearConfig:
         Bytes that the panels of all layers may take together, such as "2GiB"; those that gain most
         come first. None: no limit but that of each layer, 2.5 times its weight.
     batch_invariant : bool
-        From `min_m` rows on, a row of the output has the same bits whatever the other rows: all
-        layers run packed and classical, without measuring. Non-finite values, and rows of tiny norm
-        (docs/split.md), still change how the other rows are computed.
+        A row of the output has the same bits whatever the other rows, where no gradient is
+        recorded: all layers, small ones too, run packed with ``reproducible="rows"``, without
+        measuring, whatever `min_m`.
     measure : bool
         Time torch's product, and falcon's with and without panels, once per shape, and take the
         fastest. False: take falcon's with panels, and predict the gain.
@@ -108,9 +108,9 @@ class LinearConfig:
             growth = _MOST_GROWTH_16 if dtype.itemsize == 2 else _MOST_GROWTH
         options = {name: getattr(self, name) for name in LINEAR} | {"max_growth": growth}
         del options["memory_limit"]  # that of all layers together
-        if self.batch_invariant:  # classical, by whichever arithmetic is fastest
-            options |= {"scheme": "auto", "max_growth": 1.0}
-        return How(tuple(options.items()), self.rows, self.min_m, pads=self.batch_invariant)
+        if self.batch_invariant:
+            return How((("reproducible", "rows"),), self.rows, 1)
+        return How(tuple(options.items()), self.rows, self.min_m)
 
 
 @dataclass
@@ -268,7 +268,7 @@ def _why_not(layer: nn.Linear, config: LinearConfig) -> str:
     missing = DTYPES.get(w.dtype, f"falcon multiplies no {str(w.dtype).removeprefix('torch.')}")
     if missing:
         return missing
-    if config.rows * w.numel() < ops.LEAST_PRODUCT:
+    if config.rows * w.numel() < (0 if config.batch_invariant else ops.LEAST_PRODUCT):
         return "too small"
     return ""
 

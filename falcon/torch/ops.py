@@ -22,7 +22,7 @@ from torch.utils.flop_counter import register_flop_formula
 import falcon
 from falcon._backends import host_engine
 from falcon._core.dtypes import FLOAT32, FLOAT64, DType
-from falcon._core.options import Options
+from falcon._core.options import Options, settings
 from falcon._core.problem import Problem
 from falcon.decision.library import LEAST_BATCH_OF_TENSORS, is_faster, is_long_batch
 
@@ -350,18 +350,22 @@ def _options(x: Tensor) -> dict[str, Any]:
 
 
 def _is_for_torch(x: Tensor, columns: int) -> bool:
-    """Whether torch's own product is the faster one."""
+    """Whether torch's own product is the faster one, and may be taken."""
+    if settings().reproducible == "rows":
+        return False
     rows = x.numel() // max(x.shape[-1], 1)
     return rows < LEAST_ROWS or rows * x.shape[-1] * columns < LEAST_PRODUCT
 
 
 def _is_batch_for_torch(a: Tensor, b: Tensor, batch: tuple[int, ...]) -> bool:
-    """Whether torch's own products are the faster ones.
+    """Whether torch's own products are the faster ones, and may be taken.
 
     In float32, torch.bmm is as fast as falcon's engine where few rows share a B by columns, which
     the engine transposes, unless operands are views that torch would copy.
     """
     (M, K), N = a.shape[-2:], b.shape[-1]
+    if settings().reproducible == "rows":
+        return False
     if a.is_cuda or a.dtype not in BATCHED:
         return M < LEAST_ROWS or M * N * K < LEAST_PRODUCT
     few = 16 < M < 512 and a.dtype is torch.float32 and b.stride(-1) != 1

@@ -32,9 +32,6 @@ from .stock import has_backend
 
 _kept: WeakValueDictionary[int, Panels] = WeakValueDictionary()
 _numbers = count(1)
-# Kernels that multiply the last rows, fewer than a micro-tile has, may add up in another order: the
-# one for two rows of bfloat16 on AMX does.
-PADDED = 64
 # What was packed by the state of the weight and how: tied weights share it.
 _packed: WeakValueDictionary[tuple, _Made] = WeakValueDictionary()
 # Entries of a weight that each product compares; the integers of their size.
@@ -51,7 +48,6 @@ class How:
     rows: int  # rows of x for which a scheme is chosen
     min_m: int  # fewer rows are left to torch
     packs: bool = True  # the weight is packed; else it is read as it is
-    pads: bool = False  # x gets rows of zeros up to a multiple of `PADDED`
 
 
 class _Made:
@@ -212,11 +208,6 @@ def linear_packed(x: Tensor, w: Tensor, bias: Tensor | None, handle: Tensor) -> 
         return _on_gpu(x, w, bias, packed, how)
     if packed is None:
         return ops.multiply(x, w.mT, w.shape[0], bias, **dict(how.options))
-    if how.pads:
-        rows = x.reshape(-1, w.shape[1])
-        padded = functional.pad(rows, (0, 0, 0, -len(rows) % PADDED))
-        made = ops.multiply(padded, packed, w.shape[0], bias)
-        return made[: len(rows)].view(*x.shape[:-1], w.shape[0])
     return ops.multiply(x, packed, w.shape[0], bias)
 
 

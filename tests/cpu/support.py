@@ -109,7 +109,8 @@ class Operand:
 
 
 # What the binding's gemm takes; all else is for plan.
-_OF_CALLS = "workspace", "profile", "report", "row_scales", "column_scales", "mirror", "conjugate"
+_OF_CALLS = ("workspace", "profile", "report", "row_scales", "column_scales", "mirror", "conjugate",
+             "weights")  # fmt: skip
 
 
 def kind_of(a, b):

@@ -376,13 +376,24 @@ def test_batch_invariance(dtype):
     torch.manual_seed(0)
     made = nn.Linear(1000, 600, dtype=dtype)  # by bfloat16 parts, where these are fast
     (row,) = convert_(made, config(batch_invariant=True, rows=700)).rows
-    assert row["scheme"].endswith("classical")
+    assert row["scheme"] == "classical" and row["min_m"] == 1
     x = torch.randn(700, 1000).to(dtype)
     with torch.no_grad():
         whole = made(x)
-        for rows in (4, 5, 17, 31, 33, 64, 257, 699):
+        for rows in (1, 2, 4, 5, 17, 31, 33, 64, 257, 699):
             assert torch.equal(made(x[:rows]), whole[:rows])
             assert torch.equal(made(x[-rows:]), whole[-rows:])
+        x[3] = float("nan")
+        assert torch.equal(made(x)[4:], whole[4:])
+
+
+def test_small_layers_are_batch_invariant_too():
+    made = nn.Linear(30, 20)
+    (row,) = convert_(made, config(batch_invariant=True)).rows
+    assert row["reason"] == "" and row["packed"]
+    x = torch.randn(9, 30)
+    with torch.no_grad():
+        assert torch.equal(made(x[0]), made(x)[0])
 
 
 # --- what is converted, and the report ------------------------------------------------------

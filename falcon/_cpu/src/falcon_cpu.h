@@ -104,6 +104,12 @@ typedef struct {
     /* enum falcon_triangle: which entries of C are computed and written; M == N unless all are.  Tiles and panels
      * without such entries are skipped. */
     int triangle;
+    /* Whether an entry of C has the same bits whatever M and N, 0 or 1: all products are cut along K alike, in one
+     * pass, and summed by the micro-kernel, not as small ones or as a matrix by a vector. */
+    int one_order;
+    /* NULL, or by what the steps of B, as the engine sees it, are multiplied when it is packed: K accumulators; for
+     * kernels that `weigh`, without a scheme, of a B that is not packed before. */
+    const void *weights;
     /* NULL, or where to copy every entry (i, j) that is written to C, in C's form: C's other triangle, or the block
      * that is C's transpose.  mirror_rs, mirror_cs: strides of i and of j. */
     void *mirror;
@@ -118,7 +124,8 @@ typedef struct {
 } falcon_profile;
 
 /* Fills the zero fields of blk for this problem.  Reads no matrix: shapes,
- * strides, c_form, triangle and whether packed_b and mirror are NULL decide.
+ * strides, c_form, triangle, one_order and whether packed_b, weights and mirror
+ * are NULL decide.
  * With packed_b, nb, kb and kc must be those it was packed with.  scheme NULL:
  * classical.  limit: the most bytes of workspace, 0 for FALCON_DEFAULT_LIMIT; if
  * nothing fits, the blocking with the least workspace is returned.  kb and kc
@@ -128,8 +135,8 @@ enum { FALCON_DEFAULT_LIMIT = 512 << 20 };
 void falcon_blocking_fill(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob,
                           int threads, size_t limit, falcon_blocking *blk);
 /* All that falcon_blocking_fill, falcon_workspace and falcon_is_small see of strides, of whether mirror is NULL and of
- * the process: problems that are equal in this and in sizes, c_form, triangle and whether B is packed are cut alike.
- * FALCON_IN_PLACE: operands fit into the caches, and are not packed if the problem is small. */
+ * the process: problems that are equal in this and in sizes, c_form, triangle, one_order and whether B is packed are
+ * cut alike. FALCON_IN_PLACE: operands fit into the caches, and are not packed if the problem is small. */
 enum { FALCON_IN_PLACE = 16 };
 int falcon_form(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob);
 /* Whether a B by rows is read once, where it is, if A has few rows: all its panels are multiplied in place, or tiles

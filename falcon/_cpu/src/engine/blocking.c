@@ -28,13 +28,13 @@ typedef struct {
     falcon_caches cache;
 } fl_search;
 
-/* Steps of a slice of a thin problem: few, so that few rows of B are read at a time (rows 4 KiB apart share an L1 set)
- */
+/* Steps of a slice of a thin problem, in any order: few, so that few rows of B are read at a time (rows 4 KiB apart
+ * share an L1 set). */
 enum { THIN_SLICE = 16 };
 
 static ptrdiff_t slice_of(const fl_search *x, ptrdiff_t kb) {
     const ptrdiff_t block_k = fl_div_up(FL_MIN(kb, x->t.K), x->s->k);
-    const ptrdiff_t slices = fl_div_up(block_k, x->thin ? THIN_SLICE : x->kern->kc);
+    const ptrdiff_t slices = fl_div_up(block_k, x->thin && !x->t.one_order ? THIN_SLICE : x->kern->kc);
     return fl_up(fl_div_up(block_k, slices), x->kern->k_grain);
 }
 
@@ -299,7 +299,7 @@ void falcon_blocking_fill(const falcon_kernel *kern, const falcon_scheme *scheme
     x.cache.l3 = FL_MIN(x.cache.l3, USUAL_L3);
     const ptrdiff_t c_elem = fl_c_elem(kern, prob);
     falcon_blocking asked = seen_as(*blk, swap);
-    if (c_elem < kern->acc && !kern->exact) /* C is rounded once, not once per pass over K */
+    if (prob->one_order || (c_elem < kern->acc && !kern->exact)) /* C is rounded once, not once per pass over K */
         asked.kb = x.t.K;
     if (prob->packed_b && asked.nb <= 0)
         asked.nb = x.t.N;

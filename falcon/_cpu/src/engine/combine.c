@@ -54,13 +54,15 @@ static fl_span span_of(const fl_operand *o, fl_strip x, int q) {
 }
 
 /* Pack the strip of input q, zeros beyond the matrix; the imaginary parts are input q + 1, to im. */
-static void pack_strip(const fl_operand *o, fl_strip x, int q, char *to, char *im) {
+static void pack_strip(const fl_pass *p, const fl_operand *o, fl_strip x, int q, char *to, char *im) {
     const fl_span s = span_of(o, x, q);
     const char *from = s.is_empty ? NULL : o->src + (s.line * o->line_stride + s.k * o->k_stride) * o->elem;
     if (o->parts == 2)
         o->load_parts(from, o->line_stride, o->k_stride, s.lines, s.steps, to, im, x.steps, o->conj);
+    else if (o->program)
+        o->load(from, o->line_stride, o->k_stride, s.lines, s.steps, to, x.steps);
     else
-        (o->program ? o->load : o->pack)(from, o->line_stride, o->k_stride, s.lines, s.steps, to, x.steps);
+        fl_pack(p->kern, o, from, s.lines, s.steps, s.k, to, x.steps);
 }
 
 /* Subtract means from a strip of input q, and scale its lines. */
@@ -104,7 +106,7 @@ static void combine_strip(const fl_pass *p, const fl_operand *o, fl_strip x, ptr
     const ptrdiff_t elems = x.steps * o->width, line = FL_LINE / FL_MIN(kern->sum, kern->panel);
     const ptrdiff_t vecs = fl_up(elems, line);
     if (!o->program) {
-        pack_strip(o, x, 0, to, NULL);
+        pack_strip(p, o, x, 0, to, NULL);
         memset(to + elems * kern->panel, 0, (size_t)((vecs - elems) * kern->panel));
         return;
     }
@@ -112,7 +114,7 @@ static void combine_strip(const fl_pass *p, const fl_operand *o, fl_strip x, ptr
     for (int q = 0; q < n_in; q++) {
         char *in = scratch + q * stride * kern->sum;
         if (q % o->parts == 0)
-            pack_strip(o, x, q, in, in + stride * kern->sum);
+            pack_strip(p, o, x, q, in, in + stride * kern->sum);
         memset(in + elems * kern->sum, 0, (size_t)((vecs - elems) * kern->sum));
         if (o->sums)
             sum_strip(p, o, x, q, in);

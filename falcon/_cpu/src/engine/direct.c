@@ -24,7 +24,8 @@ static int packs_b(const falcon_problem *q) {
 }
 
 int fl_is_direct(const falcon_kernel *kern, const falcon_problem *q) {
-    return kern->direct && q->c_cs == 1 && !q->triangle && !q->mirror && !q->packed_b && q->K > 0 && q->K <= DIRECT_K &&
+    const int by_panels = q->packed_b || q->weights || q->one_order;
+    return kern->direct && q->c_cs == 1 && !q->triangle && !q->mirror && !by_panels && q->K > 0 && q->K <= DIRECT_K &&
            q->K * q->N * kern->elem <= (packs_b(q) || q->M <= FEW_STRIPS * kern->mr ? DIRECT_B_MOST : DIRECT_B) &&
            (!packs_b(q) || q->K * kern->nr * kern->elem <= FL_SCRATCH) &&
            (double)q->M * (double)q->N * (double)q->K <= direct_macs;

@@ -76,6 +76,7 @@ static fl_operand operand(const fl_job *j, int is_a, const void *src, ptrdiff_t 
     const char *means = is_a ? j->prob->a_means : j->prob->b_means;
     o.means_step = is_a ? j->prob->a_means_step : j->prob->b_means_step;
     o.means_lines = is_a ? j->prob->M : j->prob->N;
+    o.weights = is_a || !j->prob->weights ? NULL : (const char *)j->prob->weights + j->k0 * j->kern->acc;
     o.means = o.program && means ? means + (segment0(j) * o.means_step + line0) * j->kern->acc : NULL;
     return o;
 }

@@ -38,6 +38,7 @@ typedef struct {
     int mode;            /* FALCON_PACKED, LOCAL or DIRECT */
     double *sums;        /* NULL, or where to add up its lines: see falcon_problem */
     const double *scale; /* NULL, or a factor for each line of this pass */
+    const char *weights; /* NULL, or those of this pass: see falcon_problem */
     const char *means;   /* NULL, or those of the first segment and line of this pass: see falcon_problem */
     ptrdiff_t means_step, means_lines; /* in accumulators: to the next segment, to the imaginary parts */
     falcon_pack_fn pack, load;
@@ -131,6 +132,14 @@ static inline ptrdiff_t fl_c_elem(const falcon_kernel *kern, const falcon_proble
     return prob->c_form == FALCON_C_ACC ? kern->acc : kern->elem;
 }
 
+/* Packs lines of an operand, from step k of the pass on, with their weights. */
+static inline void fl_pack(const falcon_kernel *kern, const fl_operand *o, const char *from, ptrdiff_t lines,
+                           ptrdiff_t steps, ptrdiff_t k, char *to, ptrdiff_t len) {
+    o->pack(from, o->line_stride, o->k_stride, lines, steps, to, len);
+    if (o->weights && lines > 0 && steps > 0)
+        kern->weigh(to, steps, o->weights + k * kern->acc);
+}
+
 /* problem.c: orientation, threads and special shapes of a problem */
 falcon_problem fl_transposed_problem(const falcon_problem *prob);
 int fl_wants_transpose(const falcon_problem *prob);
@@ -138,7 +147,7 @@ int fl_wants_transpose(const falcon_problem *prob);
 int fl_threads(const falcon_problem *prob, int threads);
 /* The same whether or not the team can be used. */
 int fl_threads_of(const falcon_problem *prob, int threads);
-/* M == 1 or N == 1, no scheme, B not packed. */
+/* M == 1 or N == 1, no scheme, B not packed, sums in any order. */
 int fl_is_gemv(const falcon_scheme *scheme, const falcon_problem *prob);
 /* Few rows and a row-major B, which is read in place. */
 int fl_is_thin(const falcon_kernel *kern, const falcon_scheme *s, const falcon_problem *t);

@@ -20,7 +20,7 @@ int falcon_is_small(const falcon_kernel *kern, const falcon_problem *p) {
     const double macs = (double)p->M * (double)p->N * (double)p->K;
     if (fl_is_gemv(NULL, p)) /* bound by memory: threads pay earlier */
         return fl_is_small_gemv(p);
-    if (p->packed_b)
+    if (p->packed_b || p->weights || p->one_order)
         return 0;
     const falcon_problem q = fl_wants_transpose(p) ? fl_transposed_problem(p) : *p;
     return macs <= small_macs || (fl_is_direct(kern, &q) && fl_direct_pieces(kern, &q) >= SHARED_PIECES);

@@ -143,8 +143,8 @@ static const char *packed_panel(const fl_pass *p, const fl_operand *o, int r, pt
 
 static void pack_local(const fl_pass *p, const fl_operand *o, ptrdiff_t s, ptrdiff_t x, char *dst) {
     const ptrdiff_t line = x * o->width, k = s * p->kc, len = fl_slice_len(p, s);
-    o->pack(o->src + (line * o->line_stride + k * o->k_stride) * p->kern->elem, o->line_stride, o->k_stride,
-            FL_MIN(o->width, o->lines - line), FL_MIN(len, o->K - k), dst, len);
+    fl_pack(p->kern, o, o->src + (line * o->line_stride + k * o->k_stride) * p->kern->elem,
+            FL_MIN(o->width, o->lines - line), FL_MIN(len, o->K - k), k, dst, len);
 }
 
 /* The panels of one operand that a tile needs in slice s of product r: evenly spaced in memory, but for one. */
@@ -188,8 +188,8 @@ static void pack_rows(const fl_pass *p, const fl_panels *f, ptrdiff_t j0, ptrdif
             for (ptrdiff_t x = 0; x < bytes; x += FL_LINE)
                 __builtin_prefetch(from + i * row + x, 0, 2);
         for (ptrdiff_t j = j0; j < j1; j++)
-            o->pack(from + (j * o->width - line) * kern->elem, 1, o->k_stride,
-                    FL_MIN(o->width, o->lines - j * o->width), FL_MIN(most, o->K - k - at),
+            fl_pack(kern, o, from + (j * o->width - line) * kern->elem, FL_MIN(o->width, o->lines - j * o->width),
+                    FL_MIN(most, o->K - k - at), k + at,
                     f->local + (j - f->first) * f->step + at * o->width * kern->panel, FL_MIN(most, len - at));
     }
 }

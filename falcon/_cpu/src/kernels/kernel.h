@@ -105,6 +105,8 @@ typedef void (*falcon_direct_fn)(const falcon_direct *how, const void *a, const 
 typedef void (*falcon_write_parts_fn)(const void *re, const void *im, falcon_scalar alpha, falcon_scalar beta, void *c,
                                       ptrdiff_t rs, ptrdiff_t cs, ptrdiff_t rows, ptrdiff_t cols, int stream,
                                       void *watch);
+/* The steps of a panel of B, as pack wrote it, are multiplied by weights[p], which are accumulators. */
+typedef void (*falcon_weigh_fn)(void *panel, ptrdiff_t steps, const void *weights);
 /* x becomes (x - means[i]) * scale[i] in line i of a strip that load wrote, i < lines.  means: accumulators, or NULL
  * (zeros); scale: NULL (ones). */
 typedef void (*falcon_level_fn)(void *strip, ptrdiff_t steps, const void *means, const double *scale, ptrdiff_t lines);
@@ -192,6 +194,7 @@ typedef struct falcon_kernel {
     falcon_load_parts_fn load_parts_a, load_parts_b; /* NULL, as write_parts, where no complex type has such parts */
     falcon_combine_fn interpret_a, interpret_b;
     falcon_scatter_fn scatter;
+    falcon_weigh_fn weigh; /* NULL unless panels hold elements as they are, a step of K at a time */
     falcon_level_fn level_a, level_b;
     falcon_sums_fn sums_a, sums_b; /* NULL where a strip does not hold accumulators, one step after the other */
     falcon_unscale_fn unscale;

@@ -140,11 +140,24 @@
 #include "vector_impl.h"
 #endif
 #undef DIRECT_TABLE
+#undef WEIGH
 #if TILES || BLOCKS || CAT(P, _KR) != 1
 #define DIRECT_TABLE NULL
+#define WEIGH NULL
 #else
 #include "direct_impl.h"
 #define DIRECT_TABLE NAME(direct_table)
+
+static void NAME(weigh)(void *panel, ptrdiff_t steps, const void *weights) {
+    T *x = panel;
+    for (ptrdiff_t p = 0; p < steps; p++, x += NR) {
+        const VEC w = V_SET1(((const T *)weights)[p]);
+#pragma GCC unroll 4
+        for (int j = 0; j < NR; j += VLEN)
+            V_STORE(x + j, V_LOAD(x + j) * w);
+    }
+}
+#define WEIGH NAME(weigh)
 #endif
 
 static void NAME(scatter)(void *dst_, const void *ct_, const void *h_, double coef) {

@@ -174,6 +174,7 @@ const falcon_kernel CAT3(falcon_kernel, ISA, X) = {
     .tile = {A_KEPT_TILE, B_KEPT_TILE},
     .ukr = NAME(ukr_table),
     .direct = IN_PLACE ? DIRECT_TABLE : NULL,
+    .weigh = IN_PLACE ? WEIGH : NULL,
     .pack_a = SPLIT(pack_split_a, X_NAME(pack_a)),
     .pack_b = SPLIT(pack_split_b, PACK_B),
     .load_a = LOAD_A,
