@@ -215,7 +215,7 @@ cdef class Layout:
 
     @property
     def slices(self):
-        """Blocks of K, slices of each, and slices of a segment; None: gemm forms no sums of lines."""
+        """Blocks of K, slices of each, slices of a segment; None: gemm forms no sums of lines."""
         cdef const falcon_scheme *s = form_of(self.scheme)
         cdef falcon_problem *p = &self.problem
         cdef falcon_blocking *b = &self.cut
