@@ -29,7 +29,7 @@ class TuningOptions(TypedDict, total=False):
     arithmetic: str
     max_growth: float | None
     threads: int | None
-    modulus: int | None
+    modulus: int | list[int] | tuple[int, ...] | None
 
 
 class PlanningOptions(_Common, total=False):

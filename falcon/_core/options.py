@@ -197,7 +197,7 @@ class Options:
     modulus: Any = _option(  # noqa: RUF009  (int, tuple of int, or None)
         None,
         "",
-        """int
+        """int or list[int] or tuple[int, ...]
         p, from 2 to 2^62: integers of any values are multiplied exactly and reduced to 0 <= x < p.
         The result is of `dtype`, or of the type of `out`, or of the operands' common type, which
         must hold p - 1; `alpha` and `beta` are integers. `matmul` takes a list of p too, and its

@@ -286,7 +286,7 @@ FACTS = {
     "verify": lambda a, b: bool(falcon.verify(a, b, A @ B)),
 }
 WITHOUT_ARRAYS = {
-    *("accelerate", "check", "config", "machine", "profile", "release_workspace"),
+    *("accelerate", "config", "grade", "machine", "profile", "release_workspace"),
     *("set_config", "show_config", "tune"),
 }
 

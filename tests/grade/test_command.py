@@ -34,7 +34,7 @@ def test_this_machine(tmp_path, capsys):
     out = capsys.readouterr().out
     assert re.search(r"^backend numpy +\d\d products .* ok$", out, re.M)
     assert re.search(r"^NumPy +64 x 64 .* A: IEEE float32$", out, re.M)
-    assert re.search(r"^\| float32, 64 \| NumPy \|.*\| falcon \| max_growth=1 \|", out, re.M)
+    assert re.search(r"^\| float32, 64 \| NumPy \|.* falcon \| max_growth=1 \|", out, re.M)
     held = json.loads(files[0].read_text("utf-8"))
     assert held["ok"] is True and held["failures"] == []
     assert held["machine"]["falcon"] == falcon.__version__

@@ -93,8 +93,8 @@ typedef struct {
     const void *a_means, *b_means;
     ptrdiff_t a_means_step, b_means_step;
     /* NULL, or zeros: then panels are formed, and nothing is multiplied.  For each slice of K of each block, in their
-     * order, the squared norm of every line of A or of B is added here, and behind all of these the sum of its elements.
-     * Needs a scheme of real matrices, a kernel with sums, and a single pass. */
+     * order, the squared norm of every line of A or of B is added here, and behind all of them the sum of its
+     * elements.  Needs a scheme of real matrices, a kernel with sums, and a single pass. */
     double *a_sums, *b_sums;
     int formed; /* such a call has formed the panels in this workspace: multiply */
     /* What is added to A B for that, and before alpha: in each pass over K, for the real and the imaginary part, `rank`
