@@ -75,7 +75,7 @@ class Progress:
         done = _minutes(passed)
         if self._total is not None:
             done += f", {self.count:.4g} of {self._total:.4g} {self._unit}"
-            if self.count:
+            if 0 < self.count < self._total:
                 done += f", about {_minutes(passed * max(self._total / self.count - 1, 0))} left"
         return f"[{done}] {self._text}"
 
