@@ -34,8 +34,8 @@ _ROOMS = 1, 16, 64
 _MOST_GAIN = 1.5
 # To how many times the least number of slices K is cut: schemes then have more room.
 _FINER = (1, 1.5, 2, 4)
-# Seconds in which a thread reads or writes a residue, in cache (Zen 4: 0.3 to 0.55 ns), and
-# numbers from which there are several threads.
+# Seconds in which a thread reads or writes a residue, in cache (Zen 4: 0.3 to 0.55 ns; a Xeon: 0.6),
+# and numbers of a matrix in all its residues from which there are several threads.
 _RESIDUE, _SHARED = 5e-10, 2**16
 # Steps of K by which blocks may be longer than their share of a slice.
 _ROUNDED_UP = 64
@@ -225,7 +225,8 @@ def _candidate(problem: Problem, made: Plan, backends: Sequence[Backend]) -> Can
     sums = count * M * N
     nbytes = way.nbytes(M, N, K) + (count - 1) * way.nbytes(M, N, 0)
     residues = moduli * (K * (M + N) + len(way.results) * sums)
-    passes = residues * _RESIDUE / (part.threads if residues > _SHARED else 1)
+    largest = moduli * max(M * K, K * N, sums)
+    passes = residues * _RESIDUE / (part.threads if largest > _SHARED else 1)
     double = replace(part.problem, operand=FLOAT64, result=FLOAT64, accumulator=FLOAT64)
     memory = 8 * rates(engine, double, backends).bandwidth
     passes = max(passes, (nbytes + 8 * K * (M + N) + 8 * sums) / memory)
