@@ -67,35 +67,40 @@ static void modulo(const falcon_modulo *m, ptrdiff_t line, ptrdiff_t first, ptrd
     const falcon_numbers *x = m->numbers, *out = x + m->terms, *end = out + m->parts;
     const int64_t p = m->p;
     const double per_p = p ? 1 / (double)p : 0, carry = (double)m->carry * per_p;
-    double term[FALCON_MODULO_RUN], ratio[FALCON_MODULO_RUN] = {0}, turns[FALCON_MODULO_RUN] = {0};
-    uint64_t sum[FALCON_MODULO_RUN] = {0};
-    int is_short = 0; /* less than 2^32 before it is reduced, in ratio */
+    double term[FALCON_MODULO_RUN], ratio[FALCON_MODULO_RUN], turns[FALCON_MODULO_RUN];
+    uint64_t sum[FALCON_MODULO_RUN];
+    int is_short = 0, is_first = 1; /* is_short: a single number of less than 2^53, in ratio when it is reduced */
     for (; x < out; x++) {
         const void *at = x->start + line * x->line_stride + first * x->stride;
         const double by = x->modulus, inverse = 1 / by;
         for (int place = 0, more = 1; place < 3 && more; place++) {
             const double weight = (double)x->weights[place] * per_p;
             more = loaders[x->number](at, x->stride / x->bytes, n, place, term);
+            is_short = m->terms == 1 && !more && x->weights[0] == 1 && (by == 0 || x->modulus == p);
+            if (is_short) {
+                EACH ratio[i] = p ? mod(term[i], (double)p, per_p) : term[i];
+                if (p && x->number >= FALCON_FLOATS)
+                    EACH ratio[i] = mod(ratio[i], (double)p, per_p);
+                break;
+            }
+            if (is_first) {
+                EACH sum[i] = 0, ratio[i] = turns[i] = 0;
+                is_first = 0;
+            }
             if (by != 0 && x->number >= FALCON_FLOATS)
                 EACH term[i] = mod(term[i], by, inverse);
             if (by != 0)
-                EACH term[i] = mod(term[i] * x->factor, by, inverse);
-            if (m->terms == 1 && !more && x->weights[0] == 1) {
-                EACH ratio[i] = p ? mod(term[i], (double)p, per_p) : term[i];
-                is_short = 1;
-                break;
-            }
-            if (by != 0)
-                EACH turns[i] += term[i] * inverse;
+                EACH {
+                    term[i] = mod(term[i] * x->factor, by, inverse);
+                    turns[i] += term[i] * inverse;
+                }
             EACH {
                 sum[i] += (uint64_t)whole(term[i]) * (uint64_t)x->weights[place];
                 ratio[i] += term[i] * weight;
             }
         }
     }
-    if (is_short)
-        EACH sum[i] = (uint64_t)whole(ratio[i]);
-    else
+    if (!is_short)
         EACH {
             const double turn = nearest(turns[i]);
             sum[i] -= (uint64_t)whole(turn) * (uint64_t)m->carry;
@@ -105,11 +110,15 @@ static void modulo(const falcon_modulo *m, ptrdiff_t line, ptrdiff_t first, ptrd
         void *at = out->start + line * out->line_stride + first * out->stride;
         const double by = out->modulus, inverse = 1 / by;
         if (by == 0) {
+            if (is_short)
+                EACH sum[i] = (uint64_t)whole(ratio[i]);
             EACH sum[i] += (int64_t)sum[i] < 0 ? (uint64_t)p : 0;
             writers[out->number]((const int64_t *)sum, n, at, out->stride / out->bytes);
             continue;
         }
-        if (is_short)
+        if (is_short && out->modulus == p)
+            EACH term[i] = ratio[i];
+        else if (is_short)
             EACH term[i] = mod(ratio[i], by, inverse);
         else {
             const uint64_t least = m->is_unsigned ? 0 : (uint64_t)1 << 63;
