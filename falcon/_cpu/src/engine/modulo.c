@@ -33,8 +33,8 @@ void falcon_reduce(const falcon_kernel *kern, falcon_modulo *m, int threads) {
     fesetround(FE_TONEAREST);
     fl_modulo_job j = {kern, m, fl_div_up(m->len, FALCON_MODULO_RUN)};
     if (m->lines > 0 && m->len > 0)
-        fl_team_each(do_lines, &j, m->lines * j.stretches, 16 * FALCON_MODULO_RUN / FL_MIN(FALCON_MODULO_RUN, m->len),
-                     fl_team_size((double)m->lines * (double)m->len * (m->terms + m->parts) / numbers_per_thread,
-                                  threads));
+        fl_team_each(
+            do_lines, &j, m->lines * j.stretches, 16 * FALCON_MODULO_RUN / FL_MIN(FALCON_MODULO_RUN, m->len),
+            fl_team_size((double)m->lines * (double)m->len * (m->terms + m->parts) / numbers_per_thread, threads));
     fesetround(mode);
 }
