@@ -126,7 +126,8 @@ HEADERS = tuple(x.relative_to(HERE).as_posix() for x in sorted(HERE.glob("src/**
 
 CYTHON = "_core.pyx"
 #: Changing any of these, CYTHON or BASELINE builds the extension again.
-DEPENDS = ("sources.py", "_capi.pxd", *(f"_{x}.pxi" for x in ("given", "modulo", "norms", "small")))
+_PARTS = "given", "layout", "modulo", "norms", "small"
+DEPENDS = ("sources.py", "_capi.pxd", *(f"_{x}.pxi" for x in _PARTS))
 DEPENDS += HEADERS
 DEPENDS += tuple(name for isa in ISAS for name in isa.sources)
 

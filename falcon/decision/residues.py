@@ -34,8 +34,8 @@ _ROOMS = 1, 16, 64
 _MOST_GAIN = 1.5
 # To how many times the least number of slices K is cut: schemes then have more room.
 _FINER = (1, 1.5, 2, 4)
-# Seconds in which a thread reads or writes a residue, in cache (Zen 4: 0.3 to 0.55 ns; a Xeon: 0.6),
-# and numbers of a matrix in all its residues from which there are several threads.
+# Seconds in which a thread reads or writes a residue, in cache (0.3 to 0.6 ns on two machines), and
+# numbers of a matrix in all its residues from which there are several threads.
 _RESIDUE, _SHARED = 5e-10, 2**16
 # Steps of K by which blocks may be longer than their share of a slice.
 _ROUNDED_UP = 64
