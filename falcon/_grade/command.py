@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from falcon import config, plan, show_config
+from falcon import config, matmul, pack, plan, show_config, verify
 from falcon._backends import DEVICE
 from falcon._core.cpus import usable_cpus
 from falcon._core.dtypes import FLOAT32, FLOAT64
 from falcon._core.options import FIELDS, SETTINGS
 from falcon._core.progress import Progress
-from falcon._cpu.each import Kernel, kernels
+from falcon._cpu.each import Kernel, kernels, why_different
 from falcon._cpu.extension import missing, why_missing
 from falcon._front.info import backends, rates_used
 
@@ -31,7 +31,8 @@ from .page import page
 
 # Settings that say on what the process may run; all others are as by default.
 _USUAL: Any = {x: FIELDS[x].default for x in SETTINGS if x not in ("threads", "share_threads")}
-_SHOWN, _SIZE = 12, 128  # wrong products of a step that are told; of products of each type
+_SHOWN = 12  # wrong products of a step that are told
+_SIZE, _LARGE = 128, 2311  # n of products of each type, and of those beyond the caches
 # What multiplies, by arrays of which library, with which options.
 Told = Iterator[tuple[str, str]]  # products, and what is wrong of them
 
@@ -161,6 +162,7 @@ def tests() -> Iterator[tuple[str, Told, str]]:
     )
     for name, state in backends().items():
         yield f"backend {name}", _by_backend(name) if state == "available" else iter(()), state
+    yield "other calls", _other_calls(), ""
 
 
 def _by_kernel(x: Kernel) -> Told:
@@ -180,6 +182,37 @@ def _by_backend(name: str) -> Told:
         options = {"scheme": scheme} | ({} if name == DEVICE else {"backend": name})
         f = Side("falcon:matmul", "cupy" if name == DEVICE else "numpy", options).function()
         yield f"backend {name}, {dtype}, {scheme}", _why_above("C", f, dtype, _SIZE)
+
+
+def _other_calls() -> Told:
+    """Multiply as `grade` does not: other types, packed, modulo p, beyond the caches."""
+    a, b = np.random.default_rng(1).integers(-4, 5, (2, _SIZE, _SIZE))
+    exact, turned = np.einsum("ik,kj", a, b), a - 1j * b
+    x, y = np.random.default_rng(2).standard_normal((2, _LARGE, _LARGE), np.float32)
+    calls: list[tuple[str, Callable[[], Any], Any]] = [
+        (f"modulo {p}", partial(matmul, a, b, modulus=p), exact % p) for p in (65521, 2**61 - 1)
+    ]
+    for scheme in ("auto", "classical", "strassen"):
+        how: dict[str, Any] = {"scheme": scheme}
+        both = exact - 1j * np.einsum("ik,kj", b, b)
+        for kind in ("c8", "c16"):
+            f = partial(matmul, turned.astype(kind), b.astype(kind), **how)
+            calls.append((f"{np.dtype(kind)}, {scheme}", f, both))
+        f = partial(_packed, a.astype("f4"), b.astype("f4"), **how)
+        calls.append((f"packed, {scheme}", f, exact))
+        calls.append((f"{_LARGE}^3, {scheme}", partial(matmul, x, y, **how), None))
+    for said, call, expected in calls:
+        try:
+            if expected is not None:
+                yield said, why_different(call(), expected)
+            else:
+                yield said, "" if verify(x, y, call()) else "fails Freivalds' test"
+        except Exception as error:  # whatever it is, it is what the user wants to be told
+            yield said, f"raises {type(error).__name__}: {error}"
+
+
+def _packed(a: np.ndarray, b: np.ndarray, **how: Any) -> Any:
+    return matmul(a, pack(b, **how))
 
 
 def _why_above(worst: str, f: Callable[[Any, Any], Any], dtype: str, size: int) -> str:

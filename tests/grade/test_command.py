@@ -218,3 +218,21 @@ def test_without_the_compiled_extension(monkeypatch, doors):
     assert first.endswith(" threads") and second == "backend cpu"
     assert found[first] == found[second] == ([], reason)
     assert len(found["backend numpy"][0]) > 10 and not any(x for _, x in found["backend numpy"][0])
+
+
+def test_other_calls(doors):
+    """Complex numbers, a packed B, modulo p, beyond the caches: each is told if it is wrong."""
+
+    def told():
+        (products,) = (x for name, x, _ in command.tests() if name == "other calls")
+        return dict(products)
+
+    with falcon.config(backend="numpy"):
+        assert len(told()) == 14 and not any(told().values())
+
+        def change(out):
+            out[3, 4] += 50
+
+        doors.wrong(change)
+        doors.forget()
+        assert all(told().values())
