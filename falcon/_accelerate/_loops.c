@@ -4,9 +4,10 @@
  * told nothing but addresses, sizes and strides.  Products that are too small for falcon go to the loop that was there
  * before, after a few comparisons; for others the GIL is taken, the operands, of a batch all at once, are wrapped in
  * arrays, and Python is called.  np.dot calls BLAS itself: the function that its type's tp_vectorcall_offset points to
- * is replaced, in this one object.
+ * is replaced, in this one object.  The methods ndarray.dot and c_einsum have their entry in a PyMethodDef.
  *
- *     replace(ufunc, dot, product, thinnest, least, least_of_loops, batch)
+ *     replace(ufunc, dot, einsum, product, missed, thinnest, least, least_of_loops, batch)
+ *                     missed(subscripts, seconds) is told of calls of c_einsum of a millisecond and more;
  *                     product(a, b, out) multiplies from now on, or returns NotImplemented: no product of fewer rows,
  *                     columns or steps than `thinnest`, or fewer operations than `least` (of types without a BLAS);
  *                     but of a batch of matrices that takes NumPy longer than batch[0] seconds: batch[1] for each, and
@@ -21,6 +22,7 @@
 #include <fenv.h>
 #include <numpy/arrayobject.h>
 #include <numpy/ufuncobject.h>
+#include <time.h>
 
 #include "numpy_types.h" /* NUMPY_TYPES(X): X(number, by_loops) of each type that falcon multiplies; by setup.py */
 
@@ -39,7 +41,7 @@ typedef struct {
     PyUFuncGenericFunction ours, before;
 } row;
 
-static callable product; /* never released: another thread may be about to call it */
+static callable product, missed; /* never released: another thread may be about to call them */
 static npy_intp thinnest;
 static double least[2];         /* of BLAS, of loops; written before the loops that read it are in place */
 static double batch[4];         /* seconds of NumPy: the least of a batch; of a matrix, and of operations */
@@ -125,35 +127,85 @@ static int is_matrix(PyObject *x, int type) {
            PyArray_ISBEHAVED_RO((PyArrayObject *)x);
 }
 
+/* The product of `a` and args[0], into args[1] or `out` by name.  DONE: `*result` is set. */
+static int dotted(PyObject *a, PyObject *const *args, Py_ssize_t count, PyObject *names, PyObject **result) {
+    const Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
+    if (count < 1 || count + named > 2 || !PyArray_CheckExact(a) ||
+        (named && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "out")))
+        return LEFT;
+    PyObject *const b = args[0], *out = count + named == 2 && args[1] != Py_None ? args[1] : NULL;
+    const row *x = rows;
+    while (x < rows + ROWS && x->type != PyArray_TYPE((PyArrayObject *)a))
+        x++;
+    if (x == rows + ROWS || !is_matrix(a, x->type) || !is_matrix(b, x->type) ||
+        (out && !(is_matrix(out, x->type) && PyArray_ISCARRAY((PyArrayObject *)out))))
+        return LEFT;
+    const npy_intp *of_a = PyArray_DIMS((PyArrayObject *)a), *of_b = PyArray_DIMS((PyArrayObject *)b);
+    npy_intp shape[2] = {of_a[0], of_b[1]};
+    if (of_a[1] != of_b[0] || !is_worth(x, 1, shape[0], of_a[1], shape[1]) ||
+        (out && !PyArray_CompareLists(shape, PyArray_DIMS((PyArrayObject *)out), 2)))
+        return LEFT;
+    Py_XINCREF(out);
+    *result = out ? out : PyArray_SimpleNew(2, shape, x->type);
+    const int answer = *result ? ask(a, b, *result) : FAILED;
+    if (answer != DONE)
+        Py_CLEAR(*result);
+    return answer;
+}
+
 /* np.dot(a, b, out=None) */
 static PyObject *dot(PyObject *self, PyObject *const *args, size_t flags, PyObject *names) {
-    const Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0, count = PyVectorcall_NARGS(flags) + named;
-    const int has_out = count == 3 && args[2] != Py_None;
-    if (count < 2 || count > 3 || named > count - 2 || !PyArray_CheckExact(args[0]) ||
-        (named && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "out")))
-        return entered(self, args, flags, names);
-    PyArrayObject *a = (PyArrayObject *)args[0], *b = (PyArrayObject *)args[1],
-                  *out = (PyArrayObject *)args[2 * has_out];
-    const row *x = rows;
-    while (x < rows + ROWS && x->type != PyArray_TYPE(a))
-        x++;
-    if (x == rows + ROWS || !is_matrix(args[0], x->type) || !is_matrix(args[1], x->type) ||
-        (has_out && !(is_matrix(args[2], x->type) && PyArray_ISCARRAY(out))))
-        return entered(self, args, flags, names);
-    npy_intp shape[2] = {PyArray_DIM(a, 0), PyArray_DIM(b, 1)};
-    if (PyArray_DIM(a, 1) != PyArray_DIM(b, 0) || !is_worth(x, 1, shape[0], PyArray_DIM(a, 1), shape[1]) ||
-        (has_out && !PyArray_CompareLists(shape, PyArray_DIMS(out), 2)))
-        return entered(self, args, flags, names);
-    PyObject *result = has_out ? args[2] : PyArray_SimpleNew(2, shape, x->type);
-    if (!result)
-        return NULL;
-    if (has_out)
-        Py_INCREF(result);
-    const int answer = ask(args[0], args[1], result);
-    if (answer == DONE)
+    const Py_ssize_t count = PyVectorcall_NARGS(flags);
+    PyObject *result = NULL;
+    const int answer = count ? dotted(args[0], args + 1, count - 1, names, &result) : LEFT;
+    return answer == LEFT ? entered(self, args, flags, names) : result;
+}
+
+typedef PyObject *(*fast)(PyObject *, PyObject *const *, Py_ssize_t, PyObject *);
+
+/* A function in the table of a type or module, and what was there before. */
+typedef struct {
+    PyMethodDef *where;
+    PyCFunction ours, before;
+} method;
+static method of_array, of_einsum;
+
+/* a.dot(b, out=None) */
+static PyObject *dot_method(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names) {
+    PyObject *result = NULL;
+    const int answer = dotted(self, args, count, names, &result);
+    return answer == LEFT ? ((fast)(void (*)(void))of_array.before)(self, args, count, names) : result;
+}
+
+static double now(void) {
+    struct timespec at;
+    timespec_get(&at, TIME_UTC);
+    return at.tv_sec + 1e-9 * at.tv_nsec;
+}
+
+/* Tell who wants to know of a sum that NumPy's own loops computed, if it took a millisecond; steals `result`. */
+static PyObject *summed(PyObject *result, PyObject *subscripts, double began) {
+    const double seconds = now() - began;
+    if (!result || seconds < 1e-3)
         return result;
-    Py_DECREF(result);
-    return answer == LEFT ? entered(self, args, flags, names) : NULL;
+    PyObject *told = PyObject_CallFunction(missed, "Od", subscripts, seconds);
+    if (!told)
+        Py_CLEAR(result);
+    Py_XDECREF(told);
+    return result;
+}
+
+static PyObject *einsum(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names) {
+    const double began = now();
+    PyObject *result = ((fast)(void (*)(void))of_einsum.before)(self, args, count, names);
+    return count ? summed(result, args[0], began) : result;
+}
+
+/* The same of NumPy before 2.4, which takes a tuple. */
+static PyObject *einsum_of_tuple(PyObject *self, PyObject *args, PyObject *names) {
+    const double began = now();
+    PyObject *result = ((PyCFunctionWithKeywords)(void (*)(void))of_einsum.before)(self, args, names);
+    return PyTuple_GET_SIZE(args) ? summed(result, PyTuple_GET_ITEM(args, 0), began) : result;
 }
 
 /* Replace the entry of np.dot where it is as expected. */
@@ -168,6 +220,35 @@ static void put_dot(PyObject *function) {
     entry = found;
     entered = *found;
     *entry = dot;
+}
+
+/* Replace a function in a table where it takes its arguments as expected. */
+static void put_method(method *x, PyMethodDef *where, int flags, PyCFunction ours) {
+    if (!where || where->ml_flags != flags || where->ml_meth == ours)
+        return;
+    x->where = where;
+    x->ours = ours;
+    x->before = where->ml_meth;
+    where->ml_meth = ours;
+}
+
+static void put_methods(PyObject *sum) {
+    PyObject *found = PyObject_GetAttrString((PyObject *)&PyArray_Type, "dot");
+    if (found && Py_IS_TYPE(found, &PyMethodDescr_Type))
+        put_method(&of_array, ((PyMethodDescrObject *)found)->d_method, METH_FASTCALL | METH_KEYWORDS,
+                   (PyCFunction)(void (*)(void))dot_method);
+    PyErr_Clear();
+    Py_XDECREF(found);
+    if (PyCFunction_CheckExact(sum)) {
+        PyMethodDef *where = ((PyCFunctionObject *)sum)->m_ml;
+        put_method(&of_einsum, where, METH_FASTCALL | METH_KEYWORDS, (PyCFunction)(void (*)(void))einsum);
+        put_method(&of_einsum, where, METH_VARARGS | METH_KEYWORDS, (PyCFunction)(void (*)(void))einsum_of_tuple);
+    }
+}
+
+static void restore_method(method *x) {
+    if (x->where && x->where->ml_meth == x->ours)
+        x->where->ml_meth = x->before;
 }
 
 /* Put all loops in place, ours or those before; on failure, those that were there. */
@@ -192,11 +273,11 @@ static int is_ufunc(PyObject *x) {
 }
 
 static PyObject *replace(PyObject *module, PyObject *args) {
-    PyObject *ufunc, *function, *new;
+    PyObject *ufunc, *function, *sum, *new, *told;
     Py_ssize_t rows;
     double of_blas, of_loops;
-    if (!PyArg_ParseTuple(args, "OOOndd(dddd)", &ufunc, &function, &new, &rows, &of_blas, &of_loops, batch, batch + 1,
-                          batch + 2, batch + 3) ||
+    if (!PyArg_ParseTuple(args, "OOOOOndd(dddd)", &ufunc, &function, &sum, &new, &told, &rows, &of_blas, &of_loops,
+                          batch, batch + 1, batch + 2, batch + 3) ||
         !is_ufunc(ufunc))
         return NULL;
     if (PyInterpreterState_Get() != PyInterpreterState_Main()) { /* PyGILState_Ensure enters the main one */
@@ -210,9 +291,13 @@ static PyObject *replace(PyObject *module, PyObject *args) {
         Py_INCREF(new);
         product = new;
     }
+    if (told != missed) {
+        Py_INCREF(told);
+        missed = told;
+    }
     PyObject *done = put(ufunc, 1);
     if (done)
-        put_dot(function);
+        put_dot(function), put_methods(sum);
     return done;
 }
 
@@ -221,6 +306,8 @@ static PyObject *restore(PyObject *module, PyObject *ufunc) {
         return NULL;
     if (entry && *entry == dot)
         *entry = entered;
+    restore_method(&of_array);
+    restore_method(&of_einsum);
     return put(ufunc, 0);
 }
 
@@ -240,14 +327,15 @@ static PyObject *original(PyObject *module, PyObject *ufunc) {
 }
 
 static PyMethodDef methods[] = {
-    {"replace", replace, METH_VARARGS, "replace(ufunc, dot, product, thinnest, least, least_of_loops, batch)"},
-    {"restore", restore, METH_O, "restore(ufunc): put back what was there before, in dot too."},
+    {"replace", replace, METH_VARARGS,
+     "replace(ufunc, dot, einsum, product, missed, thinnest, least, least_of_loops, batch)"},
+    {"restore", restore, METH_O, "restore(ufunc): put back what was there before, everywhere."},
     {"original", original, METH_O, "original(ufunc): return a ufunc with its loops as they are now."},
     {NULL, NULL, 0, NULL},
 };
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "_loops", "What np.matmul and np.dot call, replaced.", -1, methods, NULL, NULL, NULL, NULL,
+    PyModuleDef_HEAD_INIT, "_loops", "What NumPy's products call, replaced.", -1, methods, NULL, NULL, NULL, NULL,
 };
 
 PyMODINIT_FUNC PyInit__loops(void) {

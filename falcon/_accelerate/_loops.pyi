@@ -8,7 +8,9 @@ import numpy as np
 def replace(
     ufunc: np.ufunc,
     dot: Callable[..., Any],
+    einsum: Callable[..., Any],
     product: Callable[[Any, Any, Any], Any],
+    missed: Callable[[Any, float], object],
     thinnest: int,
     least: float,
     least_of_loops: float,

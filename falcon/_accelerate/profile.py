@@ -23,6 +23,7 @@ from falcon._core.plan import Plan
 from falcon._core.text import format_table
 from falcon._front.plan import by_numpy
 from falcon._front.planner import predicted
+from falcon._front.subscripts import has_product
 
 # Frames of these do not ask for products: falcon's and NumPy's.
 _OWN = tuple(f"{x}{os.sep}" for x in (Path(__file__).parents[1], Path(np.__file__).parent))
@@ -61,6 +62,17 @@ class Row:
         return self.numpy_seconds / self.predicted
 
 
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """Sums of one kind at one place that NumPy's loops computed, and falcon could have."""
+
+    place: str  # as in `Row`
+    within: str
+    call: str  # np.einsum and its subscripts
+    calls: int  # of at least a millisecond each
+    seconds: float  # of all calls, as they ran
+
+
 class Profile:
     """What `profile` returns: a context manager, then a table and a verdict; printable.
 
@@ -77,6 +89,7 @@ class Profile:
         self._lock = ForkLock()
         # Calls and seconds by the line that asked, that of the program, and the product.
         self._found: dict[tuple[_Line, _Line, Plan, bool], list[float]] = {}
+        self._missed: dict[tuple[_Line, _Line, str], list[float]] = {}
         self._began: float | None = None
         self._past = 0.0
 
@@ -84,10 +97,12 @@ class Profile:
         """Begin to count, in all threads."""
         self._began = perf_counter()
         observe.observers = (*observe.observers, self._see)
+        observe.of_misses = (*observe.of_misses, self._miss)
 
     def stop(self) -> None:
         """Stop counting."""
         observe.observers = tuple(x for x in observe.observers if x != self._see)
+        observe.of_misses = tuple(x for x in observe.of_misses if x != self._miss)
         self._past, self._began = self.seconds, None
 
     def __enter__(self) -> Profile:
@@ -103,18 +118,28 @@ class Profile:
         return self._past + (0.0 if self._began is None else perf_counter() - self._began)
 
     def _see(self, plan: Plan, seconds: float, count: int) -> None:
-        frame: Any = sys._getframe(2)
-        while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN):
-            frame = frame.f_back
-        caller, asked = frame, (frame.f_code, frame.f_lineno)
-        while caller is not None and _is_library(caller.f_code.co_filename):
-            caller = caller.f_back
-        line = asked if caller is None else (caller.f_code, caller.f_lineno)
-        key = asked, line, plan, count > 1
+        self._count(self._found, (*_lines(sys._getframe(2)), plan, count > 1), count, seconds)
+
+    def _miss(self, subscripts: Any, seconds: float) -> None:
+        if isinstance(subscripts, str) and has_product(subscripts):
+            key = *_lines(sys._getframe(2)), subscripts
+            self._count(self._missed, key, 1, seconds)
+
+    def _count(self, among: dict[Any, list[float]], key: Any, calls: int, seconds: float) -> None:
         with self._lock.lock:
-            found = self._found.setdefault(key, [0, 0.0])
-            found[0] += count
+            found = among.setdefault(key, [0, 0.0])
+            found[0] += calls
             found[1] += seconds
+
+    def missed(self) -> list[Missed]:
+        """Return sums that ran in NumPy's loops while `falcon.accelerate` was on, as `rows`."""
+        with self._lock.lock:
+            found = list(self._missed.items())
+        rows = [
+            Missed(*_places(asked, line), f"np.einsum({text!r})", int(calls), seconds)
+            for (asked, line, text), (calls, seconds) in found
+        ]
+        return sorted(rows, key=lambda x: -x.seconds)
 
     def rows(self) -> list[Row]:
         """Return what was counted, the most time first (``pandas.DataFrame(p.rows())``)."""
@@ -122,8 +147,7 @@ class Profile:
             found = list(self._found.items())
         alike: dict[tuple, list] = {}  # plans of operands that lie otherwise in memory
         for (asked, line, plan, is_batch), counted in found:
-            places = _place(line), "" if asked == line else _place(asked)
-            key = *places, str(plan.problem.single), plan.label, plan.backend.name
+            key = *_places(asked, line), str(plan.problem.single), plan.label, plan.backend.name
             alike.setdefault(key, []).append((plan, is_batch, *counted))
         rows = []
         for (place, within, problem, scheme, backend), some in alike.items():
@@ -178,8 +202,13 @@ class Profile:
 
     def __str__(self) -> str:
         rows = self.rows()
+        missed = "\n".join(
+            f"{_short(x.place)}: {x.calls} calls of {x.call} in NumPy's loops, {x.seconds:.3g} s: "
+            "write @ or falcon.einsum"
+            for x in self.missed()
+        )
         if not rows:
-            return "falcon saw no product"
+            return missed or "falcon saw no product"
         table: list[tuple[str, ...]] = [
             ("place", "calls", "seconds", "falcon's", "NumPy's", "gain", "scheme")
         ]
@@ -197,7 +226,7 @@ class Profile:
         note += "gain: NumPy's over falcon's, predicted"
         lines = self.verdict().splitlines()
         verdict = "\n".join(textwrap.fill(x, 100, break_on_hyphens=False) for x in lines)
-        return f"{head}\n{body}\n{note}\n\n{verdict}"
+        return "\n\n".join(filter(None, (f"{head}\n{body}\n{note}", missed, verdict)))
 
 
 def _predictions(counted: tuple[Plan, bool, float, float]) -> tuple[float, float] | None:
@@ -218,8 +247,20 @@ def _is_numpy(plan: Plan) -> bool:
     return on_host and plan.backend.is_library and plain and not plan.parts
 
 
-def _place(line: _Line) -> str:
-    return f"{line[0].co_filename}:{line[1]}"
+def _lines(frame: Any) -> tuple[_Line, _Line]:
+    """Return the line that asked falcon or NumPy, and that of the program."""
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN):
+        frame = frame.f_back
+    asked, caller = (frame.f_code, frame.f_lineno), frame
+    while caller is not None and _is_library(caller.f_code.co_filename):
+        caller = caller.f_back
+    return asked, asked if caller is None else (caller.f_code, caller.f_lineno)
+
+
+def _places(asked: _Line, line: _Line) -> tuple[str, str]:
+    """Return file and line of the program, and of the package that asked there."""
+    first, other = (f"{x[0].co_filename}:{x[1]}" for x in (line, asked))
+    return first, "" if asked == line else other
 
 
 @cache
@@ -246,7 +287,8 @@ def profile() -> Profile:
     Notes
     -----
     With `falcon.accelerate`, products by NumPy's functions are counted too, but for those that are
-    too small for falcon. A counted call takes some 20 microseconds longer: it is not repeated from
+    too small for falcon, and `p.missed()` has those of np.einsum without ``optimize``, which it
+    does not reach. A counted call takes some 20 microseconds longer: it is not repeated from
     memory. Products that a GPU runs are timed until they are queued, and not compared.
 
     Gains are those of the cost model, prediction against prediction. That of the block is

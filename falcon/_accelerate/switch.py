@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from falcon import gram, matmul
+from falcon._core import observe
 from falcon._core.checks import check_switch
 from falcon._core.locks import ForkLock
 from falcon._core.options import base, set_base
@@ -100,10 +102,10 @@ def accelerate(on: bool = True, *, quiet: bool = False, inherit: bool = False) -
 
     Notes
     -----
-    Reached: ``@``, np.matmul, np.linalg.matrix_power, np.dot, np.tensordot, np.linalg.multi_dot,
-    np.einsum with ``optimize=``, np.cov, np.corrcoef, and libraries that call them. Not reached:
-    ``ndarray.dot``, np.inner, np.vdot, np.einsum without ``optimize``, LAPACK and SciPy's BLAS.
-    No object of NumPy is replaced by another one.
+    Reached: ``@``, np.matmul, np.linalg.matrix_power, np.dot, ``ndarray.dot``, np.tensordot,
+    np.linalg.multi_dot, np.einsum with ``optimize=``, np.cov, np.corrcoef, and libraries that call
+    them. Not reached: np.einsum without ``optimize``, which `falcon.profile` names with its time,
+    np.inner, np.vdot, LAPACK and SciPy's BLAS. No object of NumPy is replaced by another one.
 
     As for `falcon.matmul`, errors are bounded by norms, not entry by entry, and overflow shows in
     the result without a warning. Where np.errstate asks for more than a warning ("raise", "call",
@@ -172,6 +174,11 @@ def _product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Any:
     return matmul(a, b, out)
 
 
+def _missed(subscripts: Any, seconds: float) -> None:
+    for told in observe.of_misses:
+        told(subscripts, seconds)
+
+
 def _update(quiet: bool) -> None:
     """Bring NumPy into the state that calls and blocks ask for."""
     global _is_on, _was_told
@@ -183,7 +190,9 @@ def _update(quiet: bool) -> None:
         try:
             least = SMALLEST_OWN, _LEAST_OF_LOOPS
             batch = LEAST_BATCH, NUMPY_PRODUCT, BLAS_FLOP_BYTE, LOOP_FLOP
-            _loops.replace(np.matmul, np.dot, _product, THINNEST_OWN, *least, batch)
+            einsum = getattr(inspect.unwrap(np.einsum), "__globals__", {}).get("c_einsum")
+            to = _product, _missed
+            _loops.replace(np.matmul, np.dot, einsum, *to, THINNEST_OWN, *least, batch)
         except RuntimeError as error:
             raise RuntimeError(f"NumPy {np.__version__} is left alone: {error}") from None
     else:

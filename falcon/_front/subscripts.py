@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import combinations
 from string import ascii_letters
 from typing import Any
 
@@ -41,6 +42,14 @@ def is_view(text: str) -> bool:
     """Whether subscripts of one operand only move its axes, or take diagonals."""
     own, arrow, output = text.replace(".", "").partition("->")
     return {*own} == {*output} if arrow else len({*own}) == len(own)
+
+
+def has_product(text: str) -> bool:
+    """Whether a sum contains a product of matrices: a summed label, and one of each operand."""
+    given, arrow, output = text.replace(" ", "").replace(".", "").partition("->")
+    kept = output if arrow else "".join(x for x in given if given.count(x) == 1)
+    pairs = combinations(map(set, given.split(",")), 2)
+    return any((a & b) - {*kept} and a - b and b - a for a, b in pairs)
 
 
 @lru_cache(512)

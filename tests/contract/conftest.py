@@ -2,6 +2,7 @@
 
 import pytest
 
+import falcon
 from falcon._backends import BACKENDS
 
 from ..gpu.conftest import compiled_once, cupy, state  # noqa: F401  (fixtures)
@@ -32,4 +33,5 @@ def subject(request):
     for row in made.rows:
         pytest.importorskip(row.module)
     made.arrays.require()
-    return made
+    with falcon.config(reproducible=made.reproducible):
+        yield made

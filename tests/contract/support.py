@@ -100,9 +100,11 @@ class Subject:
     door: str = "gemm"
     size: tuple[int, int, int] = SIZE
     cast: tuple[DType, DType] | None = None  # the types of b and of the result, if not `row`
+    reproducible: bool | str = False  # the setting
 
     def __str__(self):
         usual = {"arithmetic": "auto", "library": "numpy", "door": "gemm", "size": SIZE}
+        usual["reproducible"] = False
         more = [str(getattr(self, x)) for x, y in usual.items() if getattr(self, x) != y]
         kinds = dict.fromkeys(x.name for x in self.rows)
         return "-".join([self.backend, *kinds, self.scheme, *more])
@@ -245,6 +247,9 @@ def all_subjects():
                 for scheme in algorithms(backend, cast[1])[:2]:
                     yield Subject(backend, row, scheme, cast=tuple(cast), **mine)
     yield Subject("cpu", of("int64"), "auto", size=LARGE)
+    for row in map(of, ("float32", "float64", "bfloat16", "int16", "complex64")):
+        for door in DOORS:
+            yield Subject("cpu", row, "auto", door=door, reproducible="rows")
     for library in LIBRARIES.values():
         for name in library.types:
             for scheme in ALGORITHMS:

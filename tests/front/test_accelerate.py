@@ -65,6 +65,10 @@ REACHED = {
     "transposed": lambda: A.T @ B[::-1],
     "np.dot": lambda: np.dot(A, B),
     "np.dot, out=": lambda: np.dot(A, (x := A.copy()), out=x),
+    "method": lambda: A.dot(B),
+    "method, out": lambda: A.dot(B, A.copy()),
+    "method, out=": lambda: A.dot(B, out=A.copy()),
+    "np.dot by names": lambda: np.dot(A, B, out=None),
     "tensordot": lambda: np.tensordot(A.reshape(300, 15, 20), B.reshape(15, 20, 300), 2),
     "multi_dot": lambda: np.linalg.multi_dot([A, B, A]),
     "matrix_power": lambda: np.linalg.matrix_power(A, 3),
@@ -78,7 +82,6 @@ REACHED = {
 }
 INT64_BY_FLOAT64 = np.full((200, 200), 3)
 LEFT = {
-    "method": lambda: A.dot(B),
     "inner": lambda: np.inner(A, B),
     "einsum": lambda: np.einsum("ij,jk->ik", A[:50], B[:, :50]),
     "small": lambda: A[:64, :64] @ B[:64, :64],
@@ -88,6 +91,9 @@ LEFT = {
     "booleans": lambda: (A > 0) @ (B > 0),
     "np.dot of two types": lambda: np.dot(A, B.astype("f4")),
     "np.dot of other bytes": lambda: np.dot(A.astype(">f8"), B.astype(">f8")),
+    "method by name": lambda: A.dot(b=B),
+    "method of a matrix": lambda: A.view(np.matrix).dot(B),
+    "method of vectors": lambda: A[0].dot(B[0]),
     "np.dot of a matrix": lambda: np.dot(A.view(np.matrix), B),
     "tensordot of times": lambda: np.tensordot(INT64_BY_FLOAT64.view("m8[s]"), INT64_BY_FLOAT64, 1),
     "long double": lambda: A[:50].astype("g") @ B.astype("g"),

@@ -7,6 +7,7 @@ import pytest
 
 import falcon
 from falcon._accelerate.profile import Profile, Row
+from falcon._front.subscripts import has_product
 
 A = np.random.default_rng(1).standard_normal((300, 300))
 B = np.random.default_rng(2).standard_normal((300, 300))
@@ -26,6 +27,43 @@ def test_profile():
     assert all(x.place.startswith(__file__) and x.seconds > 0 for x in rows)
     assert all(x.numpy_seconds > 0 for x in rows)
     assert str(falcon.profile()) == "falcon saw no product"
+
+
+@pytest.mark.usefixtures("engine")
+def test_what_is_not_reached():
+    with falcon.profile() as p, falcon.accelerate(quiet=True):
+        for _ in range(3):
+            np.einsum("ij, jk", A, B)
+        np.einsum("ij,ij->j", np.tile(A, 20), np.tile(A, 20))  # no product of matrices
+        np.einsum("ij,jk->ik", A[:2, :2], B[:2, :2])  # takes no millisecond
+        assert isinstance(np.einsum(A, [0, 1], B, [1, 2]), np.ndarray)
+    np.einsum("ij,jk", A, B)
+    (row,) = p.missed()
+    assert row.place.startswith(__file__) and (row.call, row.calls) == ("np.einsum('ij, jk')", 3)
+    assert 0.003 <= row.seconds <= p.seconds and not p.rows()
+    text = f"3 calls of np.einsum('ij, jk') in NumPy's loops, {row.seconds:.3g} s: write @"
+    assert text in str(p)
+    with p, falcon.accelerate(quiet=True):
+        A.dot(B)
+    assert text in str(p) and len(p.rows()) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("ij,jk->ik", True),
+        ("bij,bjk", True),
+        ("bij,bjk->bik", True),
+        ("...ij,...jk", True),
+        ("ia,ib,ja->jb", True),
+        ("ij,j->i", False),
+        ("ij,ij", False),
+        ("i,j->ij", False),
+        ("ij->ji", False),
+    ],
+)
+def test_products_in_subscripts(text, wanted):
+    assert has_product(text) is wanted
 
 
 def test_a_program_beside_the_clone_is_no_part_of_falcon():
