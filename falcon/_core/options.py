@@ -194,7 +194,7 @@ class Options:
         parse_bool,
         taken_by=_ALL,
     )
-    modulus: Any = _option(  # noqa: RUF009  (int, tuple of int, or None)
+    modulus: int | tuple[int, ...] | None = _option(
         None,
         "",
         """int or list[int] or tuple[int, ...]
@@ -206,6 +206,12 @@ class Options:
         int,
         taken_by=(*_ALL, TUNES),
     )
+
+    @property
+    def one_modulus(self) -> int | None:
+        """The modulus of a call that takes one: `requested` refuses several, but for matmul."""
+        assert not isinstance(self.modulus, tuple)
+        return self.modulus
 
 
 FIELDS = {x.name: x for x in fields(Options)}

@@ -190,7 +190,7 @@ def einsum(
         if dtype is not None and adapter.device is None:
             any_type(dtype)  # raises
         dtype, casting = None, "unsafe"
-    arrays, common = einsum_operands(adapter, named, target, dtype, casting, chosen.modulus)
+    arrays, common = einsum_operands(adapter, named, target, dtype, casting, chosen.one_modulus)
     if order != "K" and not isinstance(arrays[0], np.ndarray):
         raise ValueError(f"einsum: order is {order!r}; arrays in GPU memory take 'K' only")
     if not isinstance(optimize, bool | str):

@@ -161,10 +161,11 @@ def _parts(x: Any, ndim: int = 0) -> Any:
 
 
 def _write_added(x: Product) -> None:
-    if x.options.modulus is not None and x.c is not None:
+    p = x.options.modulus
+    if isinstance(p, int) and x.c is not None:
         engine, threads = host_engine(), threads_of(x.options)
         terms = [(x.c.copy(), x.beta, 0, 0)]
-        engine.reduce(terms, [(x.out, 0)], x.options.modulus, threads=threads)
+        engine.reduce(terms, [(x.out, 0)], p, threads=threads)
     else:
         x.adapter.scale(x.c, x.beta, x.out, x.dtype)
 
@@ -197,11 +198,11 @@ def _verified(x: Product) -> Plan:
     if isinstance(x.packed, PackedOperand):
         b = x.packed.needed_source("check='verify' takes b itself; keep it, or use another check")
     plan = x.plan
-    about: dict[str, Any] = {"dtype": dtype, "uneven": plan.is_uneven, "modulus": x.options.modulus}
+    p = x.options.one_modulus
+    about: dict[str, Any] = {"dtype": dtype, "uneven": plan.is_uneven, "modulus": p}
     test = Freivalds(x.a, b, x.c, x.alpha, x.beta, **about)
     _run(x, plan)
     outcome = test.check(out, plan.growth)
-    p = x.options.modulus
     if p is not None and not ((out >= 0) & (out < p)).all():
         outcome = Verification(False, inf, 0.0, f"wrong: an entry is not from 0 to {p - 1}")
     if outcome.is_wrong:

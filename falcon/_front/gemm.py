@@ -145,9 +145,9 @@ def gemm(
     factors = [left, right if packed is None else packed]
     read = dict(zip("abc", (*factors, added), strict=True))
     read = {k: x for k, x in read.items() if x is not None}
-    result = result_type(adapter, read, dtype, target, chosen.modulus)
+    result = result_type(adapter, read, dtype, target, chosen.one_modulus)
     alpha, beta = (
-        scalar(name, x, scalar_type(adapter, result).numpy, chosen.modulus)
+        scalar(name, x, scalar_type(adapter, result).numpy, chosen.one_modulus)
         for name, x in (("alpha", alpha), ("beta", beta))
     )
     if beta == 0:  # rounded to it

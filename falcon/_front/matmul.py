@@ -19,6 +19,7 @@ from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.runner import Bound
 from falcon._numpy import original
+from falcon.decision.residues import moduli_of
 
 from .adapters import Adapter, enter
 from .arithmetic import check_cast, check_out, operand_type, result_type
@@ -116,7 +117,9 @@ def matmul(
         left, right = adapter.array("a", a), adapter.array("b", b)
         target = None if out is None else adapter.target(target)
         with adapter.current():
-            written = result_type(adapter, {"a": left, "b": right}, dtype, target, chosen.modulus)
+            written = result_type(
+                adapter, {"a": left, "b": right}, dtype, target, chosen.one_modulus
+            )
             types = operand_type(adapter, [left, right], written, chosen), written
             like = (left, right) if dtype is None else ()
             result, done = _multiplied(adapter, left, right, target, types, like, chosen)
@@ -217,8 +220,7 @@ def _by_moduli(
     adapter: Adapter, a: Any, b: Any, out: Any, dtype: Any, options: Options
 ) -> np.ndarray:
     """Multiply modulo several numbers, whose axis is the first one of the result."""
-    a, b = adapter.array("a", a), adapter.array("b", b)
-    moduli: Any = options.modulus
+    a, b, moduli = adapter.array("a", a), adapter.array("b", b), moduli_of(options)
     target = None if out is None else adapter.target(out)
     written = result_type(adapter, {"a": a, "b": b}, dtype, target, max(moduli))
     types = operand_type(adapter, [a, b], written, options), written

@@ -121,7 +121,7 @@ def make(
         )
     source = check_matrix("b", adapter.array("b", b))
     chosen = requested("pack", PACKING, options, adapter.device)
-    native = result_type(adapter, {"b": source}, dtype, None, chosen.modulus)
+    native = result_type(adapter, {"b": source}, dtype, None, chosen.one_modulus)
     # Threads are those of the process that loads it.
     kept = {name: getattr(chosen, name) for name in PACKING if name != "threads"}
     pack_again = partial(pack, rows=rows, dtype=native.name, **kept)
@@ -166,7 +166,7 @@ def _packed(plan: Plan, source: Any, factor: Any, pack_again: Callable) -> Packe
     about = tuple(source.shape), problem.result.numpy, plan.scheme, plan.backend.name
     panels = problem.operand.numpy if problem.is_wide else None
     made = PackedOperand(*about, payload, source, pack_again, matmul, *known, panels=panels)
-    made = replace(made, modulus=plan.options.modulus)
+    made = replace(made, modulus=plan.options.one_modulus)
     return made if how is None else replace(made, arithmetic=how.name)
 
 

@@ -98,7 +98,7 @@ def plan(
     chosen = requested("plan", PLANNING, options, adapter.device)
     native = FLOAT64 if chosen.modulus is None else of("int64")
     if arrays or dtype is not None:
-        native = result_type(adapter, arrays, dtype, None, chosen.modulus)
+        native = result_type(adapter, arrays, dtype, None, chosen.one_modulus)
     _check_bytes(M, first[-1], N, native)
     operand = operand_type(adapter, list(arrays.values()), native, chosen)
     with adapter.current():
@@ -121,7 +121,7 @@ def _of_packed(a: Any, b: PackedOperand, dtype: Any, options: PlanningOptions) -
         raise ValueError(f"a has shape {first} and b {b.shape}: a's columns must equal b's rows")
     chosen = options_for(b, "plan", PLANNING, options, adapter.device)
     result = result_type(
-        adapter, {"b": b} if shape else {"a": left, "b": b}, dtype, None, chosen.modulus
+        adapter, {"b": b} if shape else {"a": left, "b": b}, dtype, None, chosen.one_modulus
     )
     check_packed(b, result, options.get("backend") or "auto", options.get("scheme") or "auto")
     kind = of(b.dtype if b.panels is None else b.panels) if shape else adapter.dtype(left)

@@ -6,5 +6,5 @@
     grade.py     grade(), Grade: what was found, its letter and its name
     products.py  Products: errors, zeros, range, bits, of whole products
     probes.py    Subject, Arithmetic: dot products that tell how numbers are read and summed
-    page.py      the page; its template is page.html
+    page.py      the page; its template is template.html
 """

@@ -14,7 +14,7 @@ from .grade import LETTERS, Grade
 
 def page(grades: Iterable[Grade]) -> str:
     """Return the page: of each grade the letter, the table, and three plots."""
-    template = Template((files(__package__) / "page.html").read_text("utf-8"))
+    template = Template((files(__package__) / "template.html").read_text("utf-8"))
     legend = "; ".join(f"{letter}: {text}" for letter, text in LETTERS.items())
     return template.substitute(grades="\n".join(map(_section, grades)), legend=legend)
 

@@ -149,7 +149,7 @@ def gemm(
             raise ValueError(f"c has chunks {c.chunks}; expected c.rechunk({wanted})")
     plan = plan_product("gemm", a, b, c, dtype, reread, options)
     kind = plan.result.numpy
-    p = plan.options.modulus
+    p = plan.options.one_modulus
     if not (p is None or c is None or np.can_cast(c.dtype, kind)):
         raise TypeError(f"c has dtype {c.dtype}; expected one that casts to the result's {kind}")
     alpha, beta = scalar("alpha", alpha, kind, p), scalar("beta", beta, kind, p)

@@ -222,7 +222,7 @@ def _types(x: Any, y: Any, c: Any, dtype: Any, options: Options) -> tuple[DType 
     if any(is_on_gpu(a._meta) for a in arrays.values()):
         return None, of(np.dtype(dtype or np.result_type(*(a.dtype for a in arrays.values()))))
     metas = {name: a._meta for name, a in arrays.items()}
-    result = result_type(NUMPY, metas, dtype, None, options.modulus)
+    result = result_type(NUMPY, metas, dtype, None, options.one_modulus)
     return operand_type(NUMPY, [x._meta, y._meta], result, options), result
 
 

@@ -107,7 +107,7 @@ def choose(
 
 def moduli_of(options: Options) -> tuple[int, ...]:
     """Return the moduli of a call's results."""
-    p: Any = options.modulus
+    p = options.modulus
     return p if isinstance(p, tuple) else (p or 2,)
 
 

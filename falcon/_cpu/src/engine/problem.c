@@ -25,43 +25,16 @@ int fl_wants_transpose(const falcon_problem *prob) {
 }
 
 falcon_problem fl_transposed_problem(const falcon_problem *p) {
-    return (falcon_problem){.M = p->N,
-                            .N = p->M,
-                            .K = p->K,
-                            .a = p->b,
-                            .b = p->a,
-                            .c = p->c,
-                            .a_rs = p->b_cs,
-                            .a_cs = p->b_rs,
-                            .b_rs = p->a_cs,
-                            .b_cs = p->a_rs,
-                            .c_rs = p->c_cs,
-                            .c_cs = p->c_rs,
-                            .alpha = p->alpha,
-                            .beta = p->beta,
-                            .a_conj = p->b_conj,
-                            .b_conj = p->a_conj,
-                            .c_form = p->c_form,
-                            .one_order = p->one_order,
-                            .weights = p->weights,
-                            .a_scale = p->b_scale,
-                            .b_scale = p->a_scale,
-                            .a_means = p->b_means,
-                            .b_means = p->a_means,
-                            .a_means_step = p->b_means_step,
-                            .b_means_step = p->a_means_step,
-                            .a_sums = p->b_sums,
-                            .b_sums = p->a_sums,
-                            .formed = p->formed,
-                            .left = p->right,
-                            .right = p->left,
-                            .rank = p->rank,
-                            .triangle = p->triangle == FALCON_LOWER   ? FALCON_UPPER
-                                        : p->triangle == FALCON_UPPER ? FALCON_LOWER
-                                                                      : FALCON_WHOLE,
-                            .mirror = p->mirror,
-                            .mirror_rs = p->mirror_cs,
-                            .mirror_cs = p->mirror_rs};
+    falcon_problem t = *p; /* what is listed changes sides; a packed B has no transpose */
+    t.M = p->N, t.N = p->M;
+    t.a = p->b, t.a_rs = p->b_cs, t.a_cs = p->b_rs, t.a_conj = p->b_conj;
+    t.b = p->a, t.b_rs = p->a_cs, t.b_cs = p->a_rs, t.b_conj = p->a_conj;
+    t.c_rs = p->c_cs, t.c_cs = p->c_rs, t.mirror_rs = p->mirror_cs, t.mirror_cs = p->mirror_rs;
+    t.a_scale = p->b_scale, t.a_means = p->b_means, t.a_means_step = p->b_means_step, t.a_sums = p->b_sums;
+    t.b_scale = p->a_scale, t.b_means = p->a_means, t.b_means_step = p->a_means_step, t.b_sums = p->a_sums;
+    t.left = p->right, t.right = p->left;
+    t.triangle = p->triangle == FALCON_WHOLE ? FALCON_WHOLE : FALCON_LOWER + FALCON_UPPER - p->triangle;
+    return t;
 }
 
 /* So few rows that a copy of B would cost more than it saves: B is read in
