@@ -88,8 +88,8 @@ def gram(
     -------
     ndarray (or tensor, or GPU array of the caller's library), shape (..., M, M)
         `out`, or a new array of the dtype of `x` (the common one of `x` and `weights`). With
-        "full", exactly symmetric (Hermitian), but for GPU arrays, which are multiplied as any
-        others: up to rounding.
+        "full", exactly symmetric (Hermitian), but for GPU arrays and a scheme by name, which then
+        multiplies as any other product: up to rounding.
 
     Raises
     ------
@@ -101,7 +101,8 @@ def gram(
 
     Notes
     -----
-    One triangle is computed, and each tile is copied to the other one while it is in cache. Large
+    One triangle is computed, and each tile is copied to the other one while it is in cache; on a GPU
+    in tiles, without schemes, and copied at the end. In host memory large
     matrices are cut into halves: the product off the diagonal is an ordinary one, for which "auto"
     may choose an LCMA. Errors have the same bound as for `gemm`: ``1.5 growth u sqrt(K) norm(x_i)
     norm(x_j)``, where x_i are columns of `x` (rows, if `transpose`).
