@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from falcon.codegen.cuda_plan import ACCESS_BYTES, THREADS
 
-# Least side of the tiles on the diagonal of a symmetric result: smaller ones fill no H200, by count.
+# Least side of tiles on the diagonal of a symmetric result: smaller ones fill no H200, by count.
 LEAST_TILE = 1024
 # Threads of a warp; of a thread block, of all kernels but the combines, and its warps.
 LANES, BLOCK_THREADS = 32, 256

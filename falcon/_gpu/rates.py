@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -77,7 +78,10 @@ def fixed(index: int, operand: DType) -> DeviceRates:
         return found[operand.name]
     of_parts = found[operand.multiplied.name]
     slower = parts * (parts + 1) / 2
-    rates = {"multiply": of_parts.multiply / slower, "batched": of_parts.batched / slower}
+    rates: dict[str, Any] = {
+        "multiply": of_parts.multiply / slower,
+        "batched": of_parts.batched / slower,
+    }
     return replace(of_parts, means=found["float32"].multiply, **rates)
 
 

@@ -32,7 +32,7 @@ ALIGNMENT = ACCESS_BYTES
 
 
 class GpuRunner(PlanRunner):
-    """See the module's docstring; a symmetric product on a device is not cut, and has no `mirror`."""
+    """See the module's docstring; no symmetric product on a device is cut, or has a `mirror`."""
 
     _plan: Plan
 
@@ -47,7 +47,8 @@ class GpuRunner(PlanRunner):
         plan, (left, right, target) = self._plan, map(library.batch, (*whole, out))
         able = plan.method.is_classical and plan.operand.parts == 1
         able = able and plan.options.workspace_limit is None
-        able = able and not (plan.problem.symmetric and len(triangle(plan.problem.M)) > 1)
+        if plan.problem.symmetric:  # a launch mirrors at most so many
+            able = able and plan.problem.count < 2**16 and len(triangle(plan.problem.M)) == 1
         if not able or left is None or right is None or target is None:
             return False
         return (target.step != 0 or plan.problem.count == 1) and (
