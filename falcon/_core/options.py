@@ -129,9 +129,10 @@ class Options:
         "FALCON_REPRODUCIBLE",
         """bool or "rows"
         The same bits whatever the number of threads, NumPy's BLAS, the profile and the load: by
-        falcon's own kernels, in host memory; with FALCON_ISA also on other processors of the
-        architecture (docs/reliability.md). "rows": besides, an entry has the same bits whatever the
-        other rows and columns, by the classical algorithm (docs/howto/reproducible.md).""",
+        falcon's own kernels in host memory, with FALCON_ISA also on other processors of the
+        architecture (docs/reliability.md); on one kind of GPU (docs/gpu.md). "rows": besides, an
+        entry has the same bits whatever the other rows and columns, by the classical algorithm, in
+        host memory (docs/howto/reproducible.md).""",
         checks.check_reproducible,
         checks.parse_reproducible,
         taken_by=_ALL,

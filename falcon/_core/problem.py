@@ -125,7 +125,8 @@ class Problem:
             batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
             out = dense(0, (*batch, M, N), result)
         if device is not None:
-            symmetric = ""  # all of C is computed there
+            # Only `gram` asks; a scheme by name computes all of C.
+            symmetric = symmetric if options.scheme in ("auto", "classical") else ""
         elif symmetric or not (packed or c is not None):
             symmetric = _part_of(a, b, operand, options, symmetric)
         layout = _layout(a, b, c, out, types, device, packed, symmetric)

@@ -88,8 +88,8 @@ def gram(
     -------
     ndarray (or tensor, or GPU array of the caller's library), shape (..., M, M)
         `out`, or a new array of the dtype of `x` (the common one of `x` and `weights`). With
-        "full", exactly symmetric (Hermitian), but for GPU arrays, which are multiplied as any
-        others: up to rounding.
+        "full", exactly symmetric (Hermitian), but for GPU arrays and a scheme by name, which then
+        multiplies as any other product: up to rounding.
 
     Raises
     ------
@@ -101,12 +101,14 @@ def gram(
 
     Notes
     -----
-    One triangle is computed, and each tile is copied to the other one while it is in cache. Large
-    matrices are cut into halves: the product off the diagonal is an ordinary one, for which "auto"
-    may choose an LCMA. Errors have the same bound as for `gemm`: ``1.5 growth u sqrt(K) norm(x_i)
-    norm(x_j)``, where x_i are columns of `x` (rows, if `transpose`).
+    One triangle is computed, and each tile is copied to the other one while it is in cache; on a
+    GPU in tiles, without schemes, and copied at the end. In host memory large matrices are cut into
+    halves: the product off the diagonal is an ordinary one, for which "auto" may choose an LCMA.
+    Errors have the same bound as for `gemm`: ``1.5 growth u sqrt(K) norm(x_i) norm(x_j)``, where
+    x_i are columns of `x` (rows, if `transpose`).
 
-    ``falcon.matmul(x.T, x)`` and ``falcon.gemm(x.T, x)`` detect the shared memory and do the same.
+    ``falcon.matmul(x.T, x)`` and ``falcon.gemm(x.T, x)`` detect the shared memory and do the same,
+    in host memory.
     Complex matrices need two real Gram matrices and one real product, half of a complex product;
     small ones are multiplied as any others, and mirrored, or by one real Gram matrix of all parts.
 

@@ -80,6 +80,9 @@ def _on_device(options: Options) -> Options:
 def _reproducible(options: Options) -> Options:
     """Return options that leave nothing to the machine; see `Problem.reproducible`."""
     how = f"reproducible={options.reproducible!r} is for"
+    if options.backend == DEVICE and options.reproducible is True:
+        arithmetic = "native" if options.arithmetic == "auto" else options.arithmetic
+        return replace(options, arithmetic=arithmetic)
     if options.backend not in ("auto", ENGINE.name):
         raise ValueError(
             f"{how} falcon's own kernels on the host, backend {ENGINE.name!r}; "

@@ -28,7 +28,7 @@ from .geometry import Tables, segment_bytes
 from .layout import Layout, layout_of
 from .matrix import Memory
 from .packed import Packed, Payload, Sums
-from .rates import DeviceRates, measure, shipped
+from .rates import DeviceRates, fixed, measure, shipped
 from .runner import GpuRunner
 from .steps import Step, run
 from .where import device_of
@@ -182,9 +182,12 @@ class GpuBackend:
         """Return the rates of a device: shipped or, outside of any capture of a graph, measured.
 
         By shipped ones all ranks of a job plan alike.
-        `threads` and `budget` make no difference.
+        `threads` makes no difference. `budget`: 0 measures nothing; shipped rates are those of one
+        kind of GPU.
         """
         assert device is not None
+        if budget == 0:
+            return fixed(device, operand)
         return shipped(device).get(operand.name) or measure(device, operand)
 
     def identity(self, index: int | None = None, /) -> dict[str, str]:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 from falcon._core.dtypes import DType
 
 from . import device
-from .geometry import UNIT, round_up
+from .geometry import UNIT, round_up, triangle
 from .matrix import Memory, Operand
 
 # CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION: partial sums of a 16-bit product are added in
@@ -150,6 +150,18 @@ def products(
                 _wrapper().CUBLAS_GEMM_DEFAULT,
             )
             made.append(Product(arguments, stage))
+    return made
+
+
+def of_triangle(
+    size: int, inner: int, a: Operand, b: Operand, out: Operand, **how: Any
+) -> list[Product]:
+    """Describe the lower triangle of a symmetric product; parameters as of `products`."""
+    made = []
+    for row, rows, columns, count, apart in triangle(size):
+        of_out = out.at(row, apart, apart)
+        operands = a.at(row, apart, 0), b.at(0, 0, apart), of_out
+        made += products(rows, columns, inner, *operands, batch=count, **how)
     return made
 
 

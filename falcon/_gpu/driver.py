@@ -54,7 +54,8 @@ def steps_of(
     if plan.method.layout.scheme is None:
         a, b, c, out = copied
         left, right = Operand.of(a), Operand.of(b)
-        steps += _product(a.shape[1], left, right, c, out, operand=plan.operand, **factors)
+        how = {"operand": plan.operand, "symmetric": bool(plan.problem.symmetric), **factors}
+        steps += _product(a.shape[1], left, right, c, out, **how)
     else:
         stages = _Stages(plan, copied, packed, places, factors)
         if plan.guarded or plan.method.splits > 1:
@@ -63,17 +64,27 @@ def steps_of(
             stages.multiply_means()
         stages.multiply()
         steps += stages.steps
+    if plan.problem.symmetric:
+        steps.append(kernels.mirror(copied[3]))
     if copied[3] is not operands[3]:
         steps.append(kernels.copy(copied[3], operands[3]))
     return steps
 
 
 def _product(
-    inner: int, a: Operand, b: Operand, c: Matrix | None, out: Matrix, **how: Any
+    inner: int,
+    a: Operand,
+    b: Operand,
+    c: Matrix | None,
+    out: Matrix,
+    symmetric: bool,
+    **how: Any,
 ) -> list[Step]:
     """Write ``alpha a b + beta c`` to `out`: cuBLAS adds to what is there."""
     copies = [] if c is None or c.is_same(out) else [kernels.copy(c, out)]
     (M, N), to = out.shape, Operand.of(out)
+    if symmetric:
+        return [*copies, *cublas.of_triangle(M, inner, a, b, to, **how)]
     return [*copies, *cublas.products(M, N, inner, a, b, to, **how)]
 
 
@@ -123,7 +134,8 @@ class _Stages:
         (M, N), K = self._out.shape, self._a.shape[1]
         means = Operand(self._places.means, round_up(M, UNIT), True, 0, FLOAT32)
         sums = Operand(self._segments, round_up(N, UNIT), False, 0, FLOAT32)
-        how = {"operand": FLOAT32, "stage": "means", **self._factors}
+        how: dict[str, Any] = {"operand": FLOAT32, "stage": "means", **self._factors}
+        how["symmetric"] = bool(self._plan.problem.symmetric)
         self.steps += _product(segments(K), means, sums, self._c, self._out, **how)
 
     def multiply(self) -> None:
@@ -131,6 +143,8 @@ class _Stages:
         rows, columns, inner = self._layout.chunks
         for row in rows:
             for column in columns:
+                if self._plan.problem.symmetric and column[0] >= sum(row):
+                    continue  # the mirror of others
                 for part in inner:
                     self._multiply_chunk(row, column, part)
                 self._finish(row, column)
@@ -139,16 +153,20 @@ class _Stages:
         a, b = self._combine(row, column, part)
         rows, columns, by_columns = row[1], column[1], self._out.by_columns
         plane, ld = rows * columns, rows if by_columns else columns
+        is_triangle = self._plan.problem.symmetric and row == column
+        if is_triangle and part[0] == 0:  # what is above the tiles stays finite
+            self.steps.append(Fill("combine H", (self._places.h, plane * self._sums.itemsize)))
         for group in products(self._layout.scheme).groups:
             at = self._places.h + group.plane * plane * self._sums.itemsize
-            self.steps += cublas.products(
-                *(rows, columns, group.length * part[1]),
-                *(a.of_group(group), b.of_group(group)),
-                Operand(at, ld, by_columns, plane, self._sums),
-                beta=float(part[0] > 0),
-                batch=group.count,
-                operand=self._operand,
-            )
+            out = Operand(at, ld, by_columns, plane, self._sums)
+            operands = a.of_group(group), b.of_group(group), out
+            inner = group.length * part[1]
+            how: dict[str, Any] = {"beta": float(part[0] > 0), "operand": self._operand}
+            if is_triangle:
+                self.steps += cublas.of_triangle(rows, inner, *operands, **how)
+            else:
+                how["batch"] = group.count
+                self.steps += cublas.products(rows, columns, inner, *operands, **how)
 
     def _combine(self, row: Span, column: Span, part: Span) -> tuple[Sums, Sums]:
         """Form the sums of a part of A and of B, unless the buffers still hold them."""

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from falcon.codegen.cuda_plan import ACCESS_BYTES, THREADS
 
+# Least side of tiles on the diagonal of a symmetric result: smaller ones fill no H200, by count.
+LEAST_TILE = 1024
 # Threads of a warp; of a thread block, of all kernels but the combines, and its warps.
 LANES, BLOCK_THREADS = 32, 256
 WARPS = BLOCK_THREADS // LANES
@@ -95,6 +97,30 @@ class Tables:
         """Return the entry of a line's power, or of the repeated one; `line`: its reciprocal's."""
         units = round_up(self.lines, UNIT)
         return 2 * units + line * ACCESS_BYTES // self.itemsize if repeated else units + line
+
+
+def triangle(size: int) -> list[tuple[int, int, int, int, int]]:
+    """Return tiles that cover the lower triangle: row, rows, columns, how many, and how far apart.
+
+    ::
+
+        2         The tiles of a side, along the diagonal, are one batch: those on the diagonal
+        1 2       (2), pairs of them (1) twice as far apart, and so on. The first tile of each
+        0 0 2     begins in column 0. The rows that are left are one more.
+        0 0 1 2
+    """
+    levels = 0
+    while size >> (levels + 1) >= LEAST_TILE:
+        levels += 1
+    side = size // 2**levels // UNIT * UNIT if levels else size
+    tiles = [(0, side, side, 2**levels, side)]
+    for level in range(levels):
+        width = side << level
+        tiles.append((width, width, width, 2 ** (levels - level - 1), 2 * width))
+    whole = side << levels
+    if whole < size:
+        tiles.append((whole, size - whole, size, 1, 0))
+    return tiles
 
 
 def regions(height: int, width: int) -> int:

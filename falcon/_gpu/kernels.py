@@ -258,6 +258,15 @@ def empty() -> Launch:
     return Launch("empty", kernel, (1, 1, 1), (geometry.LANES, 1, 1), ())
 
 
+def mirror(out: Matrix, count: int = 1, step: int = 0) -> Launch:
+    """Copy the lower triangle to the upper one, of `count` matrices `step` elements apart."""
+    kernel, _ = _function(sources.mirror, out.dtype)
+    size = out.shape[0]
+    (blocks, *_), threads = geometry.element_launch(size, size)
+    what = out.pointer, *out.strides, size, step
+    return Launch("copies", kernel, (blocks, count, 1), threads, what)
+
+
 def copy(source: Matrix | None, target: Matrix, scale: float = 1.0) -> Launch:
     """Write ``scale * source`` to `target`, or zeros if there is no source."""
     dtype = target.dtype if source is None else source.dtype

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from falcon._core.dtypes import DType
@@ -32,3 +32,9 @@ class Operand:
     def of(cls, x: Matrix) -> Operand:
         """Describe a single matrix, which must be direct."""
         return cls(x.pointer, x.ld, x.by_columns, 0, x.dtype)
+
+    def at(self, row: int, down: int, right: int) -> Operand:
+        """Return a batch that begins in a row; matrices are rows `down`, columns `right` apart."""
+        rows, columns = (1, self.ld) if self.by_columns else (self.ld, 1)
+        pointer = self.pointer + row * rows * self.dtype.itemsize
+        return replace(self, pointer=pointer, step=down * rows + right * columns)

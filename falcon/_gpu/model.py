@@ -22,7 +22,7 @@ from falcon._core.problem import Problem
 from falcon.codegen.cuda_plan import products
 
 from .cublas import products_of_parts
-from .geometry import segments
+from .geometry import segments, triangle
 from .layout import Layout
 from .rates import DeviceRates
 
@@ -40,8 +40,17 @@ def seconds(problem: Problem, method: Method, rates: DeviceRates) -> Seconds:
     """Predict the seconds of each stage of a method, as if "auto" had chosen it: with norms."""
     if method.layout.scheme is None:
         shape, item = (problem.M, problem.N, problem.K), problem.operand.itemsize
-        return (("multiply", product_seconds(*shape, 1, item, item, rates, rates.multiply)),)
+        time = product_seconds(*shape, 1, item, item, rates, rates.multiply)
+        return (("multiply", time * _share(problem)),)
     return _stages(problem, method.layout, rates)
+
+
+def _share(problem: Problem) -> float:
+    """Return the share of a product that the tiles of a triangle are."""
+    if not problem.symmetric:
+        return 1.0
+    tiles = triangle(problem.M)
+    return sum(rows * columns * n for _, rows, columns, n, _ in tiles) / problem.M**2
 
 
 def product_seconds(
@@ -131,6 +140,6 @@ def _stages(problem: Problem, layout: Layout, rates: DeviceRates) -> Seconds:
         *means,
         ("combine A", times_a * a),
         ("combine B", times_b * b),
-        ("multiply", multiply * exact),
+        ("multiply", multiply * exact * _share(problem)),
         ("combine H", h),
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -66,16 +67,36 @@ class DeviceRates:
         )
 
 
+# By whose rates reproducible products are planned.
+_FIXED = "NVIDIA H200"
+
+
+def fixed(index: int, operand: DType) -> DeviceRates:
+    """Return rates that depend on nothing that is measured here; of parts by their products."""
+    found, parts = shipped(index, _FIXED), operand.parts
+    if operand.name in found:
+        return found[operand.name]
+    of_parts = found[operand.multiplied.name]
+    slower = parts * (parts + 1) / 2
+    rates: dict[str, Any] = {
+        "multiply": of_parts.multiply / slower,
+        "batched": of_parts.batched / slower,
+    }
+    return replace(of_parts, means=found["float32"].multiply, **rates)
+
+
 @cache
-def shipped(index: int) -> dict[str, DeviceRates]:
+def shipped(index: int, name: str | None = None) -> dict[str, DeviceRates]:
     """Return rates that were measured on another device of that name, by type.
+
+    `name`: of another kind of device than number `index` is.
 
     rates.json: ``python studies/shipped_rates.py --gpu`` prints a device's.
     """
     known = json.loads(Path(__file__).with_name("rates.json").read_bytes())
     about = device.properties(index)
     fixed = {"multiprocessors": about.multiprocessors, "l2_bytes": about.l2_bytes}
-    return {key: DeviceRates(**x, **fixed) for key, x in known.get(about.name, {}).items()}
+    return {key: DeviceRates(**x, **fixed) for key, x in known.get(name or about.name, {}).items()}
 
 
 def measure(index: int, operand: DType) -> DeviceRates:

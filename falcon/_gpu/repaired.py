@@ -57,10 +57,11 @@ class Flag:
 def flag_of(plan: Plan) -> Flag | None:
     """Return the flag of a plan's problem and arithmetic.
 
-    None if there is none, or the plan is neither by parts nor by a scheme that "auto" chose.
+    None if there is none, or the plan is neither by parts nor by a scheme that "auto" chose; or
+    reproducible: what was repaired before then decides nothing.
     """
     global _memory
-    if not (plan.guarded or plan.operand.parts > 1):
+    if plan.problem.reproducible or not (plan.guarded or plan.operand.parts > 1):
         return None
     problem, key = plan.problem, (plan.problem, plan.operand)
     if key in _flags:

@@ -20,7 +20,8 @@ from falcon.codegen.cuda_plan import ACCESS_BYTES
 
 from . import cublas, device, driver, kernels, repaired, workspaces
 from .arrays import Library, library_of
-from .steps import run
+from .geometry import triangle
+from .steps import Step, run
 
 _log = logging.getLogger("falcon")
 
@@ -31,7 +32,7 @@ ALIGNMENT = ACCESS_BYTES
 
 
 class GpuRunner(PlanRunner):
-    """See the module's docstring; no Problem on a device has a `mirror`."""
+    """See the module's docstring; no symmetric product on a device is cut, or has a `mirror`."""
 
     _plan: Plan
 
@@ -46,6 +47,8 @@ class GpuRunner(PlanRunner):
         plan, (left, right, target) = self._plan, map(library.batch, (*whole, out))
         able = plan.method.is_classical and plan.operand.parts == 1
         able = able and plan.options.workspace_limit is None
+        if plan.problem.symmetric:  # a launch mirrors at most so many
+            able = able and plan.problem.count < 2**16 and len(triangle(plan.problem.M)) == 1
         if not able or left is None or right is None or target is None:
             return False
         return (target.step != 0 or plan.problem.count == 1) and (
@@ -66,8 +69,10 @@ class GpuRunner(PlanRunner):
                 views: Any = [library.batch(library.broadcast(x, shape))
                               for x, shape in zip((a, b, out), shapes, strict=True)]  # fmt: skip
                 how: dict[str, Any] = {"alpha": factor, "batch": p.count, "operand": operand}
-                product = cublas.products(p.M, p.N, p.K, *views, **how)
-                run(*product, workspace=workspaces.for_cublas(library))
+                steps: list[Step] = [*cublas.products(p.M, p.N, p.K, *views, **how)]
+                if p.symmetric:
+                    steps.append(kernels.mirror(library.matrix(out).first, p.count, views[2].step))
+                run(*steps, workspace=workspaces.for_cublas(library, p.reproducible))
 
         return multiply
 
@@ -139,7 +144,8 @@ class Steps:
                 self._classical(str(error), a, b, c, out)
                 return
             given.append(memory.pointer)
-            handle = cublas.handle(workspaces.for_cublas(library))
+            fixed = workspaces.for_cublas(library, self._plan.problem.reproducible)
+            handle = cublas.handle(fixed)
             for start, arguments, places in self._steps:
                 filled = list(arguments)
                 for place, slot, offset in places:

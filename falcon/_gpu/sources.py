@@ -75,6 +75,11 @@ def copy(dtype: DType, out_dtype: DType) -> Unit:
     return _plain("copy", dtype, out_dtype, wider(dtype, out_dtype))
 
 
+def mirror(dtype: DType) -> Unit:
+    """Copy one triangle of a symmetric result to the other."""
+    return _plain("mirror", dtype, dtype, dtype.accumulator)
+
+
 def norms(dtype: DType, of_parts: bool) -> Unit:
     """Add up the squared norms of lines, in parts; for products by parts further facts."""
     return _plain("norms", dtype, dtype.accumulator, dtype.accumulator, OF_PARTS=int(of_parts))

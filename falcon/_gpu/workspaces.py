@@ -53,12 +53,14 @@ def keep_always(made: Any) -> None:
     _kept.append(made)
 
 
-def for_cublas(library: Library) -> Memory | None:
+def for_cublas(library: Library, reproducible: bool | str = False) -> Memory | None:
     """Return a workspace for cuBLAS's products if a graph is recorded, else None.
 
     The handle's own workspace is shared with all other calls, which may run beside a replay.
+    `reproducible`: always one, of the same size: cuBLAS chooses kernels by it.
     """
-    return allocate(library, _CUBLAS_BYTES) if device.is_capturing() else None
+    needed = reproducible or device.is_capturing()
+    return allocate(library, _CUBLAS_BYTES) if needed else None
 
 
 def release() -> None:

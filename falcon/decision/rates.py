@@ -84,6 +84,8 @@ def rates(
     """
     row = (operand or problem.operand).measured
     if problem.reproducible:
+        if problem.device is not None:  # shipped ones: nothing is measured
+            return backend.measure(row, problem.threads, 0.0, device=problem.device)
         return _fixed_rates(backend.name, row)
     machine, device = profile(backends, problem.device), problem.device
     entry = backend.name, row.name, problem.threads
@@ -153,7 +155,7 @@ def source(
 ) -> str:
     """Say where `rates` come from; parameters as there."""
     if problem.device is not None:
-        return "measured on a GPU of this kind"
+        return "shipped" if problem.reproducible else "measured on a GPU of this kind"
     kind, machine = (operand or problem.operand).measured, profile(backends)
     if not _is_shipped(backend.name):
         is_known = (backend.name, kind.name, problem.threads) in machine.rates

@@ -87,7 +87,7 @@ class Search(Methods):
             raise self._limit_error(method)
         times: tuple[tuple[str, float], ...] = ()
         rates = ""
-        if self.problem.symmetric:
+        if self.problem.symmetric and self.problem.device is None:
             times = way.backend.predicted(self.problem, method, self.rates(way)).seconds
             rates = self.source(way)
         why += _few_rows(method)
@@ -204,7 +204,8 @@ class Search(Methods):
             scaled(best, self.problem.count).seconds,
             table,
             guarded=not best.method.is_classical and not self.problem.is_exact,
-            optional=not best.method.is_classical or best.method.splits > 1,
+            optional=not self.problem.reproducible
+            and (not best.method.is_classical or best.method.splits > 1),
             options=self.options,
             tuned=tuned,
             rates="" if tuned else self.source(way),

@@ -87,6 +87,8 @@ def choose(search: Search) -> Plan:
     )
     why = policy.why_too_small(problem) or policy.no_gain
     whole = replace(classical.plan(), why=why, options=options)
+    if problem.device is not None:  # tiles save more there than a scheme off the diagonal
+        return replace(whole, why="one triangle, and its mirror")
     # If out overlaps x, later parts would read what an earlier one has written.
     if not problem.out_direct or problem.M < 2:
         return whole

@@ -30,6 +30,7 @@ OTHERS = [name for name in falcon.schemes.names() if name not in SOME]
 PLAIN = [
     make(dtype, out) for make in (sources.repair, sources.copy) for dtype in CUDA for out in CUDA
 ]
+PLAIN += [sources.mirror(dtype) for dtype in CUDA]
 PLAIN += [sources.norms(dtype, False) for dtype in CUDA]
 PLAIN += [sources.norms(FLOAT32, True), sources.means()]
 PLAIN += [sources.powers(dtype) for dtype in (FLOAT32, FLOAT64)]
