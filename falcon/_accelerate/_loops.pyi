@@ -8,7 +8,7 @@ import numpy as np
 def replace(
     ufunc: np.ufunc,
     dot: Callable[..., Any],
-    einsum: Callable[..., Any],
+    einsum: Callable[..., Any] | None,
     product: Callable[[Any, Any, Any], Any],
     missed: Callable[[Any, float], object],
     thinnest: int,
