@@ -23,6 +23,13 @@ from .norms import forms, may_fuse, scaling_of
 from .operands import copied, image, load, needs_buffer, readable, store
 
 
+def _zeros(a: Any, b: Any, c: Any, out: Any, mirror: Any = None) -> None:
+    """Write the sum of no products; `beta` c alone never comes to a runner."""
+    for x in (out, mirror):
+        if x is not None:
+            x[...] = 0
+
+
 class CpuRunner(PlanRunner):
     """See the module's docstring."""
 
@@ -32,6 +39,8 @@ class CpuRunner(PlanRunner):
         self, a: Any, b: Any, c: Any, out: Any, alpha: Any, beta: Any, mirror: Any
     ) -> Bound:
         plan, problem = self._plan, self._plan.problem
+        if problem.K == 0 and problem.operand.is_complex:  # as real products that is no shape
+            return _zeros
         left, layout = problem.operand.left, plan.method.layout
         numbers = scalar(alpha, left), scalar(0 if c is None else beta, left)
         if not plan.workspace and plan.method.is_plain and c is None and not problem.symmetric:
