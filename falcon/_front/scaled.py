@@ -186,11 +186,14 @@ def quantize(
         if not isinstance(i, int | np.integer) or not -n <= i < n:
             raise ValueError(f"axis is {axis!r}; expected axes of x, of shape {tuple(wide.shape)}")
     with np.errstate(all="ignore"):
-        sizes = xp.where(xp.isfinite(wide), xp.abs(wide), xp.zeros_like(wide))
+        finite = xp.isfinite(wide)
+        sizes = xp.where(finite, xp.abs(wide), xp.zeros_like(wide))
         largest = xp.sum if 0 in wide.shape else xp.amax  # sums of nothing are 0
         scales = largest(sizes, axis=axes, keepdims=True) / float(row.finfo.max)
         scales = scales.clip(float(np.finfo(np.float32).tiny), None)
         values = wide / scales
+        if row is FLOAT8["float8_e4m3fn"]:  # has no Inf, for which torch takes its largest number
+            values = xp.where(finite, values, float("nan"))
         if wrap is None:
             return values.to(getattr(xp, row.name)), scales
         return wrap(values.astype(row.numpy)), wrap(scales)

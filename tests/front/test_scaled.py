@@ -165,9 +165,9 @@ def test_wrong_input():
         ),
         (
             ValueError,
-            "workspace_limit is 291 bytes; a buffer of 292",
+            "workspace_limit is 195 bytes; a buffer of 196",
             (a, b),
-            {"workspace_limit": 291},
+            {"workspace_limit": 195},
         ),
     ]
     for error, match, arguments, options in bad:
@@ -216,9 +216,11 @@ def test_quantize_what_is_not_finite_and_empty():
 
 
 def test_quantize_wrong_input():
-    bad = [(TypeError, "dtype is 'float16'; expected float8_e4m3fn or float8_e5m2", {"dtype": "float16"}),
-           (ValueError, r"axis is 2; expected axes of x, of shape \(2, 2\)", {"axis": 2}),
-           (ValueError, "axis is 1.5", {"axis": 1.5})]  # fmt: skip
+    bad = [
+        (TypeError, "dtype is 'f2'; expected float8_e4m3fn or float8_e5m2", {"dtype": "f2"}),
+        (ValueError, r"axis is 2; expected axes of x, of shape \(2, 2\)", {"axis": 2}),
+        (ValueError, "axis is 1.5", {"axis": 1.5}),
+    ]
     for error, match, options in bad:
         with pytest.raises(error, match=match):
             falcon.quantize(np.ones((2, 2)), **options)
@@ -234,7 +236,7 @@ def test_torch(name):
     a, row = falcon.quantize(x, dtype=getattr(torch, name))
     b, column = falcon.quantize(w.T, dtype=name, axis=-2)
     host, powers = falcon.quantize(x.numpy(), dtype=name)
-    assert torch.equal(a.view(torch.uint8), torch.from_numpy(host.view(np.uint8)))
+    np.testing.assert_array_equal(a.float().numpy(), host.astype(f4))  # NaN has several codes
     assert torch.equal(row, torch.from_numpy(powers))
     out = torch.empty(20, 30, dtype=torch.float16)
     assert falcon.scaled_matmul(a, b, row, column, out=out) is out
