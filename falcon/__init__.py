@@ -25,6 +25,7 @@ from ._front.info import release_workspace, show_config, warn_of_web_framework
 from ._front.matmul import matmul
 from ._front.pack import pack
 from ._front.plan import plan
+from ._front.scaled import quantize, scaled_matmul
 from ._front.tune import machine, tune
 from ._front.verify import verify
 from ._version import __version__
@@ -60,7 +61,9 @@ __all__ = [
     "pack",
     "plan",
     "profile",
+    "quantize",
     "release_workspace",
+    "scaled_matmul",
     "schemes",
     "set_config",
     "show_config",

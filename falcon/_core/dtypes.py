@@ -229,6 +229,15 @@ TABLE = (
     LONGDOUBLE,
     _long(np.clongdouble, is_complex=True),
 )
+# Types of 8 bits. bfloat16 holds each of their numbers, and sums of blocks do not overflow there,
+# as two large numbers of float8_e5m2 do in float16.
+FLOAT8 = {
+    row.name: row
+    for row in (
+        DType("float8_e4m3fn", 1, 2.0**-4, module="ml_dtypes"),
+        DType("float8_e5m2", 1, 2.0**-3, module="ml_dtypes"),
+    )
+}
 # Two types in one product: results are accumulators.
 PAIRS = (_pair(UINT8, INT8), _pair(INT8, UINT8))
 # float32 by other arithmetic: by parts, and rounded.

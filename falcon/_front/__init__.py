@@ -7,6 +7,7 @@
     plan.py      plan                           contract.py  dot, tensordot, einsum, multi_dot
     verify.py    verify                         info.py      show_config, release_workspace
     tune.py      machine, tune, compare
+    scaled.py    scaled_matmul, quantize: operands of float8
     adapters/    array libraries: the one door for arrays of a call
     subscripts.py  labels of axes of einsum, the order of its pairs, axes of tensordot
     pairs.py     a pair of arrays with labelled axes, as one product

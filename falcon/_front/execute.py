@@ -232,8 +232,9 @@ def without(options: Options, shape: tuple[int, ...], dtype: DType) -> Options:
     needed = prod(shape) * dtype.itemsize
     if needed > limit:
         raise ValueError(
-            f"workspace_limit is {limit} bytes; a buffer of {needed} is needed (x is centred, or "
-            "out overlaps an operand of a batch, is complex, is a triangle and overlaps c, or is a "
-            "triangle or of another kind of dtype with check='verify')"
+            f"workspace_limit is {limit} bytes; a buffer of {needed} is needed (x is centred, an "
+            "operand is float8 or its result no float32, or out overlaps an operand of a batch, is "
+            "complex, is a triangle and overlaps c, or is a triangle or of another kind of dtype "
+            "with check='verify')"
         )
     return replace(options, workspace_limit=limit - needed)

@@ -28,6 +28,7 @@ from .arithmetic import operand_type, result_type
 from .execute import Product
 from .matmul import matmul
 from .planner import plan_for, requested, weight
+from .scaled import widened
 from .validate import check_matrix
 
 # Rows for which "auto" chooses by default: packing gains most for few rows (docs/howto/weights.md).
@@ -54,7 +55,8 @@ def pack(
     Parameters
     ----------
     b : array_like, shape (K, N)
-        Must not be changed while the packed operand is in use, unless `keep_source` is False.
+        Must not be changed while the packed operand is in use, unless `keep_source` is False. Of
+        float8, it is packed as bfloat16, for float32 results, as `scaled_matmul` takes it.
     rows : int, optional
         Expected rows of A; only affects what "auto" chooses. Default: 512.
     dtype : dtype, optional
@@ -113,6 +115,9 @@ def make(
     """Pack B as `pack` does; with `always`, also where panels are predicted to gain nothing."""
     check_count("rows", rows)
     check_switch("keep_source", keep_source)
+    b, is_float8 = widened(b)
+    if is_float8 and dtype is None:
+        dtype = "float32"  # for `scaled_matmul`
     adapter, b = enter(b=b)
     if adapter.device is not None and not keep_source:
         raise ValueError(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from falcon._core.arrays import has_own_rules, to_array
-from falcon._core.dtypes import DType, find, find_torch, of
+from falcon._core.dtypes import FLOAT8, DType, find, find_torch, of
 from falcon._core.packed import PackedOperand
 
 _NUMBER = int | float | complex | np.number
@@ -38,6 +38,8 @@ def check_numeric(name: str, dtype: np.dtype) -> None:
             "O": f" (numpy.asarray({name}, float) may convert it)",
             "b": " (falcon.matmul counts booleans as NumPy does)",
         }.get(dtype.kind, "")
+        if dtype.name in FLOAT8:
+            hint = " (falcon.scaled_matmul multiplies float8)"
         raise TypeError(
             f"{name} has dtype {dtype}; expected integers, floats or complex numbers{hint}"
         )

@@ -102,6 +102,10 @@ class ndarray:
     def __setitem__(self, key, value):
         self._host[key] = value._host
 
+    def __imul__(self, other):
+        self._host *= getattr(other, "_host", other)
+        return self
+
     def swapaxes(self, axis1, axis2):
         return self._like(self._host.swapaxes(axis1, axis2))
 

@@ -5,6 +5,7 @@ import re
 import sys
 from dataclasses import replace
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -476,3 +477,21 @@ def test_a_line_that_is_added_is_not_copied(cupy, state, doors, options):
                 np.testing.assert_array_equal(cupy.asnumpy(out), (x + at) @ b + before)
             assert len(planned) == 2  # the second call is recalled
             state.launches.clear()
+
+
+def test_float8_with_scales(cupy):
+    """CuPy's own arrays hold no float8; the stand-in's do, as torch's tensors."""
+    names = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
+    a, b = (whole((48, 48), x, 4).astype(name) for x, name in enumerate(names))
+    row, column = (np.random.default_rng(x).uniform(0.5, 2, 48).astype("f4") for x in (1, 2))
+    want = (a.astype("f4") @ b.astype("f4")) * row[:, None] * column
+    on_gpu = [cupy.asarray(x) for x in (a, b, row[:, None], column)]
+    for name in ("float32", "bfloat16", "float16"):
+        got = falcon.scaled_matmul(*on_gpu, dtype=name)
+        assert got.dtype == kind(name) and (cupy.asnumpy(got) == want.astype(kind(name))).all()
+        out = cupy.empty((48, 48), kind(name))
+        assert falcon.scaled_matmul(*on_gpu[:2], 0.5, out=out) is out
+    with pytest.raises(TypeError, match="scale_a is a ndarray in host memory, but another"):
+        falcon.scaled_matmul(*on_gpu[:2], row[:, None])
+    with pytest.raises(TypeError, match="x is a ndarray in GPU memory; expected a torch tensor"):
+        falcon.quantize(on_gpu[2])
