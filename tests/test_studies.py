@@ -118,7 +118,7 @@ def test_pages_of_record_files(tmp_path):
     assert "A &amp; B" in page and "&lt;b&gt;harm" in page
     assert not re.search("<b>harm|<dnn>|<script|@import|url", page)
     assert '<p class="severe">WRONG RESULT: numpy' in page
-    assert '<p class="warning">1 of 9 ratios are not decided' in page
+    assert '<p class="warning">1 of 9 ratios are undecided' in page
     assert re.findall(r'(?:src|href)="(.{19})', page) == ["data:image/svg+xml;"] * 2
     assert "<img" not in empty and len([*(tmp_path / "new/none").iterdir()]) == 1
     for name in "rates", "speedups":

@@ -71,15 +71,15 @@ class Estimate:
 
     @property
     def verdict(self) -> str:
-        """What a ratio of speeds says: "faster", "slower", "as fast", or "not decided".
+        """What a ratio of speeds says: "faster", "slower", "as fast", or "undecided".
 
         The first two if the whole interval is on one side of 1, "as fast" if it is within `EQUAL`.
         """
         if self.count < LEAST_PAIRS:
-            return "not decided"
+            return "undecided"
         if self.low > 1 or self.high < 1:
             return "faster" if self.low > 1 else "slower"
-        return "as fast" if self.low >= 1 / EQUAL and self.high <= EQUAL else "not decided"
+        return "as fast" if self.low >= 1 / EQUAL and self.high <= EQUAL else "undecided"
 
     def __str__(self) -> str:
         return f"{self.median:.3f} ±{self.uncertainty * self.median:.3f}"

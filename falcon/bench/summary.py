@@ -88,7 +88,7 @@ def _speed(found: list[Estimate], other: str = "NumPy's speed") -> str:
     """Return the mean of some ratios over another speed in words, with its verdict."""
     mean = geometric_mean(found)
     if mean is None:
-        return f"at a speed that is not decided: {TOO_FEW}"
+        return f"at a speed that is undecided: {TOO_FEW}"
     used = sum(x.count >= LEAST_PAIRS for x in found)
     some = "" if used == len(found) else f" ({used} of {len(found)})"
     verdict = mean.verdict

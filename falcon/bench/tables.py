@@ -32,7 +32,7 @@ def doubts(document: dict[str, Any]) -> tuple[list[str], list[str]]:
         for name, y in x["speedups"].items():
             ratios += 1
             found = estimate_of(y)
-            if found.verdict == "not decided":
+            if found.verdict == "undecided":
                 key = f"{x['label']} {x['key']}".strip()
                 open_ones.append(f"{key} ({name}, {interval(found)})")
     if threads:
@@ -43,7 +43,7 @@ def doubts(document: dict[str, Any]) -> tuple[list[str], list[str]]:
             f"; equal products took up to {varies:.1f} times as long here" if varies > 1.1 else ""
         )
         others.append(
-            f"{len(open_ones)} of {ratios} ratios are not decided, or from fewer than "
+            f"{len(open_ones)} of {ratios} ratios are undecided, or from fewer than "
             f"{LEAST_PAIRS} pairs: {', '.join(open_ones[:3])}{' ...' if open_ones[3:] else ''}"
             f"{said}; a larger --case-seconds decides more"
         )
@@ -80,7 +80,7 @@ def verdicts(document: dict[str, Any]) -> list[tuple[str, str]]:
         if means:
             held = document["machine"].get("numpy_held", "")
             known = {name: mean for name, mean in means.items() if mean is not None}
-            told = _fastest(known, held) if known else f"not decided: {TOO_FEW}"
+            told = _fastest(known, held) if known else f"undecided: {TOO_FEW}"
             used = sum(all(x["speedups"][y]["count"] >= LEAST_PAIRS for y in known) for x in cases)
             some = f" ({used} of {len(cases)} products)" if 0 < used < len(cases) else ""
             judged.append((group, told + some))
@@ -97,8 +97,8 @@ def _fastest(means: dict[str, Estimate], held: str) -> str:
     older kernels, in words.
     """
     name, mean = min(means.items(), key=lambda x: x[1].median)
-    if mean.verdict == "not decided":
-        return f"not decided: falcon at {interval(mean)} of the speed of {name}"
+    if mean.verdict == "undecided":
+        return f"undecided: falcon at {interval(mean)} of the speed of {name}"
     if mean.verdict == "as fast":
         return f"falcon and {name}, within {100 * (EQUAL - 1):.0f} %"
     if mean.verdict == "faster":

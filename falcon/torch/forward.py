@@ -36,7 +36,7 @@ class Forward:
     gain, low, high : float
         Time of that pass over the converted model's: median, and an interval of 94 % or more.
     verdict : str
-        What the interval says: faster, slower, as fast (within 5 %) or not decided.
+        What the interval says: faster, slower, as fast (within 5 %) or undecided.
 
     Examples
     --------

@@ -41,7 +41,7 @@ def test_a_run_that_is_stopped_and_ended(capsys, tmp_path, monkeypatch):
     assert not path.exists()
     status, out, err = run(capsys, *asked)
     assert status == 0
-    assert "ratios are not decided, or from fewer than 5 pairs" in err
+    assert "ratios are undecided, or from fewer than 5 pairs" in err
     assert "fastest, given, float32: " in out
     for word in ("falcon classical", "it over numpy", "64 x 48 x 80", "float64"):
         assert word in out

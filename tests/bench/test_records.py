@@ -121,7 +121,7 @@ def test_verdicts(document):
     for case in document["cases"]:
         del case["speedups"]["numpy (best kernels)"]
         case["speedups"]["numpy"].update(median=1.01, low=0.9, high=1.3)
-    assert fastest()[0] == "not decided: falcon at 0.93 to 1.21 of the speed of numpy"
+    assert fastest()[0] == "undecided: falcon at 0.93 to 1.21 of the speed of numpy"
     for case in document["cases"]:
         case["speedups"]["numpy"].update(median=1.01, low=0.97, high=1.04)
     assert fastest()[0] == "falcon and numpy, within 5 %"
@@ -130,7 +130,7 @@ def test_verdicts(document):
     assert fastest()[1] == "numpy, 2.000 times as fast as falcon"
     for case in document["cases"]:
         case["speedups"]["numpy"].update(count=1)
-    assert fastest()[1] == "not decided: no product has 5 pairs"
+    assert fastest()[1] == "undecided: no product has 5 pairs"
     document["cases"] = []
     assert fastest() == []
 
@@ -145,7 +145,7 @@ def test_a_file_of_this_process(capsys, doors):
     assert 0 < found["cases"][0]["sides"]["numpy"]["error"] < 1e-15
     assert found["sessions"][0].pop("varies") >= 1
     assert tables.doubts(found)[1] == [
-        "2 of 2 ratios are not decided, or from fewer than 5 pairs: given 40x30x20 float64 "
+        "2 of 2 ratios are undecided, or from fewer than 5 pairs: given 40x30x20 float64 "
         "(falcon classical, one pair), given 40x30x20 float64 (numpy, one pair); a larger "
         "--case-seconds decides more"
     ]

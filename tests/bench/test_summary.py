@@ -97,7 +97,7 @@ def test_the_answer(document, ratio, said):
     for case in others:
         for side in case["sides"].values():
             del side["seconds"][4:]
-    assert "these layers at a speed that is not decided: no product has" in summary.answer(document)
+    assert "these layers at a speed that is undecided: no product has" in summary.answer(document)
     assert " ±?" in summary.format_summary(document["cases"])
 
 
@@ -111,7 +111,7 @@ def test_a_wide_interval_is_not_called_equality(document):
     for case in document["cases"]:
         case["sides"]["falcon"]["seconds"] = [1.0, 0.7, 1.1, 1.0, 0.9]
         case["sides"]["numpy"]["seconds"] = [1.0] * 5
-    assert summary.answer(document).endswith(" times NumPy's speed: not decided")
+    assert summary.answer(document).endswith(" times NumPy's speed: undecided")
 
 
 def test_the_answer_is_the_last_line(capsys, monkeypatch, doors):

@@ -177,7 +177,7 @@ TINY = ("--shape", "40,30,20", "--shape", "17x5x9", "--rounds", 1, "--case-secon
 def test_bench(capsys, dtype, scheme):
     status, out, err = run(capsys, "bench", *TINY, "--dtype", dtype, "--scheme", scheme, "--json")
     assert status == 0
-    assert "ratios are not decided" in err  # of one round
+    assert "ratios are undecided" in err  # of one round
     found = json.loads(out)
     assert found["machine"]["numpy"] == np.__version__
     assert [(x["M"], x["N"], x["K"]) for x in found["cases"]] == [(40, 30, 20), (17, 5, 9)]

@@ -79,8 +79,8 @@ def test_geometric_mean():
         (1.01, 1.2, 5, "faster"),
         (0.5, 0.99, 9, "slower"),
         (0.96, 1.04, 9, "as fast"),
-        (0.99, 1.24, 9, "not decided"),  # a wide interval is no equality
-        (1.1, 1.2, 4, "not decided"),
+        (0.99, 1.24, 9, "undecided"),  # a wide interval is no equality
+        (1.1, 1.2, 4, "undecided"),
     ],
 )
 def test_three_verdicts(low, high, count, verdict):

@@ -122,7 +122,7 @@ def test_measuring_the_machine_says_which_choices_change(monkeypatch):
     assert "not stored: numpy float32: busy" in said
 
 
-@pytest.mark.parametrize("times", [(0.999,), (0.9, 0.8, 1.1)])  # by too little; not decided
+@pytest.mark.parametrize("times", [(0.999,), (0.9, 0.8, 1.1)])  # by too little; undecided
 def test_tune_keeps_the_choice_of_the_model_unless_clearly_slower(doors, times):
     def turns(sides, rounds, **_):
         one = [1.0] * len(times)
@@ -188,7 +188,7 @@ def test_cells_of_a_table():
         assert float(measured) == pytest.approx(x.seconds * 1e3, rel=1e-3)
         over = x.candidate.total / x.seconds - 1
         assert float(error[:-1]) == pytest.approx(100 * over, abs=0.06)
-        assert ratio == f"{x.ratio}, not decided" and len(x.cells) == len(COLUMNS)
+        assert ratio == f"{x.ratio}, undecided" and len(x.cells) == len(COLUMNS)
     unknown = Measured(Candidate(made.method, ()), x.record, x.ratio, x.verdict)
     assert unknown.cells[2] == unknown.cells[4] == "-"
 

@@ -53,7 +53,7 @@ def test_both_are_timed(turns):
     assert (found.gain, found.low, found.high) == (1.6, 1.0, 2.0)
     assert 0 < found.share < 1
     assert "60 rows: 4e+03 ms" in str(report)
-    assert str(report).endswith("\ngain of the pass 1.60 (1.00 to 2.00): not decided")
+    assert str(report).endswith("\ngain of the pass 1.60 (1.00 to 2.00): undecided")
     assert max(map(len, str(report).splitlines())) <= 100
     assert type(model.first) is FalconLinear
     assert "forward" not in vars(model.first)
