@@ -249,9 +249,11 @@ BY_ARITHMETIC_ON_GPUS = {
 }
 # Integers of 64 bits by kernels for float64, where all sums are integers of 53 bits.
 BY_FLOAT = {row: _by_float(row) for row in (INT64, UINT64)}
-# Types that falcon's own kernels multiply in host memory, and those multiplied on GPUs.
+# Types that falcon's own kernels multiply in host memory, those that kernels on GPUs do, and those
+# multiplied there.
 ENGINE = tuple(row for row in TABLE if row.engine is not None)
 CUDA = tuple(row for row in TABLE if row.cuda is not None)
+ON_GPUS = tuple(row for row in TABLE if (row.part or row).cuda is not None)
 # The engine's names of all that its kernels multiply; the build reads them.
 ENGINE_NAMES = tuple(
     dict.fromkeys(

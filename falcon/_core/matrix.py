@@ -49,13 +49,21 @@ class Matrix:
         return rows == 1 and columns != 1 and self.shape[1] > 1
 
     @property
+    def is_by_rows(self) -> bool:
+        """Whether rows are contiguous, and do not overlap."""
+        return (
+            self.raw is None
+            and self.strides[1] == 1
+            and (self.strides[0] >= self.shape[1] or self.shape[0] == 1)
+        )
+
+    @property
     def is_direct(self) -> bool:
         """Whether a BLAS takes the matrix: one stride is 1, the other spans a row or column."""
         (rows, columns), (M, N) = self.strides, self.shape
         if self.raw is not None:
             return False
-        by_rows = columns == 1 and (rows >= N or M == 1)
-        return by_rows or (rows == 1 and (columns >= M or N == 1)) or M * N <= 1
+        return self.is_by_rows or (rows == 1 and (columns >= M or N == 1)) or M * N <= 1
 
     @property
     def ld(self) -> int:

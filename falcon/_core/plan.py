@@ -23,6 +23,7 @@ from .packed import PackedOperand
 from .plan_text import explained, summary
 from .policy import Policy
 from .problem import Problem
+from .reals import composed, reals_of
 from .runner import Cut, Residual, Runner, Sparing
 
 
@@ -176,6 +177,8 @@ class Plan:
         `falcon.tune` has measured the choice; else it is the model's, or the caller's.
     rates : str
         Where the speeds of a prediction come from.
+    reals : Plan, optional
+        Of complex matrices on a GPU: that of the real product (`falcon._core.reals`).
 
     Examples
     --------
@@ -198,6 +201,7 @@ class Plan:
     residues: Residues | None = None
     tuned: bool = False
     rates: str = ""
+    reals: Plan | None = None
 
     @lazy
     def candidates(self) -> tuple[Candidate, ...]:
@@ -305,6 +309,9 @@ class Plan:
             return self
         if self.residues is not None:  # which their passes over the operands write
             return replace(self, problem=problem)
+        if self.reals is not None:
+            real: Any = reals_of(problem)
+            return composed(problem, self.options, self.reals.fitted(real))
         if self.parts:
             parts = tuple(replace(x, plan=x.plan.fitted(other)) for x in self.parts)
             return replace(self, problem=problem, parts=parts)
@@ -356,7 +363,7 @@ class Plan:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the decision; chunks are computed again on the machine that loads it."""
         kept = ["why", "seconds", "guarded", "optional", "options", "rates"]
-        kept += ["method", "parts", "residues"] if self.parts else []
+        kept += ["method", "parts", "residues", "reals"] if self.parts or self.reals else []
         about = {name: getattr(self, name) for name in kept}
         return _restored, (self.problem, self.backend, self.scheme, self.method.operand, about)
 

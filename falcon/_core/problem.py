@@ -255,25 +255,32 @@ def _layout(
         b = dense(0, b.shape, operand.right)
     a, b, out = a.first, b.first, out.first
     c = None if c is None else c.first
+    # Of complex matrices on a GPU rows are read, and written, as real ones (`reals`).
+    of_rows = device is not None and operand.is_complex
+
+    def is_direct(x: Matrix) -> bool:
+        return x.is_by_rows if of_rows else x.is_direct
+
     a_strided, b_strided = a.holds(left), b.holds(operand.right)
     if device is None:  # falcon's engine writes at any strides, a BLAS at one unit stride
         out_direct = out.holds(result) and not overlaps
         buffered = c is not None or symmetric in ("lower", "upper")
         buffered = buffered or not (out_direct and out.is_direct)
     else:  # cuBLAS writes results or sums, and adds to a c that is by rows or columns as out is
-        out_direct = out.is_direct and out.dtype in (left, left.accumulator) and not overlaps
+        out_direct = is_direct(out) and out.dtype in (left, left.accumulator) and not overlaps
         out_direct = out_direct and (c is None or not overlaps_c or c.is_same(out))
         # A c that the result overwrote could not be added again where a region is repaired. One
         # line, added to all, is read with a leading dimension of 0.
         is_line = c is not None and c.strides == ((1, 0) if out.by_columns else (0, 1))
+        is_line = is_line and not of_rows
         buffered = c is not None and (
             overlaps_c
-            or not (out_direct and (c.is_direct or is_line) and c.dtype is out.dtype)
+            or not (out_direct and (is_direct(c) or is_line) and c.dtype is out.dtype)
             or c.by_columns != out.by_columns
         )
     return {
         "buffered": buffered,
-        "a_direct": a_strided and a.is_direct,
+        "a_direct": a_strided and is_direct(a),
         "b_direct": b_strided and b.is_direct,
         "a_strided": a_strided,
         "b_strided": b_strided,

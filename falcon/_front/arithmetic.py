@@ -13,29 +13,50 @@ from typing import Any
 import numpy as np
 
 from falcon._backends import available_backends, get_backend
-from falcon._core.dtypes import CUDA, TABLE, DType, both, of
+from falcon._core.dtypes import ON_GPUS, TABLE, DType, both, of
 from falcon._core.options import Options
 from falcon._core.plan import Backend
 from falcon._core.problem import Problem
-from falcon._gpu.where import promoted
+from falcon._gpu.where import unknown_type
 from falcon.schemes import Scheme
 
 from .adapters import Adapter
 from .validate import check_numeric, check_shape, type_named
+
+_COMPLEX = {row.part: row for row in reversed(ON_GPUS) if row.is_complex}
 
 
 def common_type(adapter: Adapter, operands: Iterable[Any]) -> DType:
     """Return the type in which operands are multiplied; raise TypeError where there is none."""
     if adapter.device is None:
         return of(np.result_type(*(x.dtype for x in operands)))
-    return promoted([adapter.dtype(x) for x in operands])
+    return _promoted([adapter.dtype(x) for x in operands])
+
+
+def _promoted(rows: list[DType | None]) -> DType:
+    """Return the type in which operands of these types are multiplied.
+
+    Raises TypeError: one is no such type of a GPU, or one is float16 and another bfloat16.
+    """
+    given = [row for row in rows if row is not None]
+    for row in given:
+        if row not in ON_GPUS:
+            raise unknown_type(row)
+    known = [row.part or row for row in given]
+    widest = max(known, key=lambda row: row.itemsize)
+    for row in known:
+        if row.itemsize == widest.itemsize and row is not widest:
+            raise TypeError(f"{widest} and {row} have no common dtype; convert one of the operands")
+    if any(row.is_complex for row in given):
+        return _COMPLEX.get(widest, of("complex64"))
+    return widest
 
 
 def named_type(adapter: Adapter, dtype: Any) -> DType:
     """Return the row of a user's `dtype`; raise TypeError if it is not multiplied."""
     row = type_named(dtype)
-    if adapter.device is not None and row.cuda is None:
-        known = ", ".join(x.name for x in CUDA)
+    if adapter.device is not None and row not in ON_GPUS:
+        known = ", ".join(x.name for x in ON_GPUS)
         raise TypeError(f"dtype is {row}; arrays in GPU memory are multiplied in {known}")
     return row
 
@@ -67,7 +88,9 @@ def result_type(
         # An out of the accumulators' type gets unrounded sums; integers wrap first, as in NumPy.
         if of_out is not None and of_out in common.wide and not common.is_exact:
             return of_out
-        return common
+        is_widened = of_out is not None and of_out.is_complex and not common.is_complex
+        # No kernel writes real products to complex elements.
+        return _promoted([common, of_out]) if is_widened and adapter.device is not None else common
     wanted = named_type(adapter, dtype)
     for name, x in operands.items():
         row = adapter.dtype(x)
@@ -159,11 +182,12 @@ def why_not_wide(backend: Backend, operand: DType, result: DType, scheme: Any) -
 def check_cast(adapter: Adapter, out: Any, dtype: DType) -> None:
     """Raise TypeError unless `dtype` casts to the dtype of `out`."""
     if adapter.device is not None:
-        promoted([adapter.dtype(out)])
-    elif not np.can_cast(dtype.numpy, out.dtype, "same_kind"):
+        is_cast = _promoted([adapter.dtype(out)]).is_complex or not dtype.is_complex
+    else:
+        is_cast = np.can_cast(dtype.numpy, out.dtype, "same_kind")
+    if not is_cast:
         raise TypeError(
-            f"out has dtype {out.dtype}, to which the result's {dtype.numpy} does not cast "
-            "(same_kind)"
+            f"out has dtype {out.dtype}, to which the result's {dtype} does not cast (same_kind)"
         )
 
 

@@ -56,6 +56,9 @@ class Products:
         return replace(options, backend=engine.name, scheme="classical", arithmetic="native")
 
     def multiply(self, x: np.ndarray, c: np.ndarray | None, out: np.ndarray) -> None:
+        if self.dtype.is_complex and self.adapter.device is not None:
+            self._on_device(x, c, out)
+            return
         options = self.options if self.weights is None else self.weighing()
         if (self.dtype.is_complex or options is None) and self.alpha != 0:
             self._of_several(x, c, out, options)
@@ -78,6 +81,14 @@ class Products:
         full = self.adapter.empty(out.shape, self.dtype)
         multiply(replace(whole, out=full, options=options, symmetric="full"))
         copy_triangle(full, out, self.symmetric)
+
+    def _on_device(self, x: Any, c: Any, out: Any) -> None:
+        """Multiply complex matrices in GPU memory as any others."""
+        across = x.swapaxes(-1, -2)
+        turned = self.adapter.array("x", across.conj()) if self.hermitian else across
+        a, b = (x, turned) if self.transpose else (turned, x)
+        types, factors = (self.dtype, self.dtype), (self.alpha, self.beta)
+        multiply(Product(self.adapter, a, b, c, out, *types, self.options, *factors))
 
     def _of_several(
         self, x: np.ndarray, c: np.ndarray | None, out: np.ndarray, given: Options | None

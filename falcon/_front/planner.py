@@ -14,6 +14,7 @@ from falcon._core.options import FIELDS, Options, merged, settings
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Backend, Candidate, Plan
 from falcon._core.problem import Problem
+from falcon._core.reals import planned
 from falcon.decision.machine import revision
 from falcon.decision.rates import rates
 from falcon.decision.residues import choose_packed
@@ -141,6 +142,7 @@ def is_kept(plan: Plan) -> bool:
 
 def predicted(made: Plan) -> Candidate:
     """Return a plan's option with its predicted seconds."""
+    made = made.reals or made
     if made.seconds:
         return Candidate(made.method, made.seconds)
     problem, backend = made.problem, get_backend(made.method.backend)
@@ -169,6 +171,9 @@ def _show(made: Plan) -> None:
 
 def plan_packed(problem: Problem, packed: PackedOperand, options: Options) -> Plan:
     """Plan for the scheme and the backend that B was packed for."""
+    of_reals = planned(problem, options, lambda x, how: plan_packed(x, packed, how))
+    if of_reals is not None:
+        return of_reals
     if options.modulus is not None:
         return choose_packed(problem, packed.payload, options, plan_packed)
     named_row(problem, options)  # raises

@@ -77,6 +77,10 @@ class Library:
     def einsum(self, text: str, arrays: list[Any]) -> Any:
         return self._module.einsum(text, *arrays)
 
+    def resolved(self, x: Any) -> Any:
+        """Return an array whose elements are those in memory: a copy where they are conjugates."""
+        return x
+
     def matrix(self, x: Any) -> Matrix:
         """Describe an array; a single column has a unit stride, so that cuBLAS takes every one."""
         shape, strides = tuple(x.shape), self.strides(x)
@@ -117,13 +121,20 @@ class _Torch(Library):
             )
         if x.is_neg():
             raise TypeError("a tensor is a view that negates; pass tensor.resolve_neg()")
+        if x.is_conj():
+            raise TypeError("a tensor is a view that conjugates; pass tensor.resolve_conj()")
         return super().matrix(x)
+
+    def resolved(self, x: Any) -> Any:
+        return x.resolve_conj()
 
     def address(self, x: Any) -> int:
         return int(x.data_ptr())
 
     def facts(self, x: Any) -> tuple | None:
-        if not x.is_cuda or x.is_neg() or (x.requires_grad and self._module.is_grad_enabled()):
+        if not x.is_cuda or x.is_neg() or x.is_conj():
+            return None
+        if x.requires_grad and self._module.is_grad_enabled():
             return None
         return self.address(x) % ACCESS_BYTES, x.shape, x.stride(), x.dtype, x.device
 

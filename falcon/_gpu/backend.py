@@ -22,7 +22,7 @@ from falcon._core.problem import Problem
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 
-from . import available, cublas, device, kernels, model, operands, workspaces
+from . import available, cublas, device, embedded, kernels, model, operands, workspaces
 from .arrays import library_of
 from .geometry import Tables, segment_bytes
 from .layout import Layout, layout_of
@@ -131,6 +131,8 @@ class GpuBackend:
 
     def pack(self, b: Matrix, plan: Plan) -> Payload:
         """Form the sums of B, or its parts; its columns are multiplied by powers as in `driver`."""
+        if plan.reals is not None:
+            b, plan = embedded.turned_of(b, plan.problem.operand), plan.reals
         layout, operand = plan.method.layout, plan.operand
         allocate = partial(workspaces.allocate, library_of(b.owner))
         if not (b.holds(operand.left) and b.is_direct):

@@ -267,14 +267,18 @@ def mirror(out: Matrix, count: int = 1, step: int = 0) -> Launch:
     return Launch("copies", kernel, (blocks, count, 1), threads, what)
 
 
-def copy(source: Matrix | None, target: Matrix, scale: float = 1.0) -> Launch:
-    """Write ``scale * source`` to `target`, or zeros if there is no source."""
+def copy(source: Matrix | None, target: Matrix, scale: complex = 1.0, turned: int = 0) -> Launch:
+    """Write ``scale * source`` to `target`, or zeros if there is no source.
+
+    `turned`: not 0: what is written, complex numbers, times i, so many elements behind, too.
+    """
     dtype = target.dtype if source is None else source.dtype
     kernel, _ = _function(sources.copy, dtype, target.dtype)
-    sums = sources.wider(dtype, target.dtype).numpy.type
+    sums = sources.wider(dtype.part or dtype, target.dtype.part or target.dtype).numpy.type
     if target.by_columns:  # so that neighbouring threads write neighbouring elements
         source, target = source and source.transposed(), target.transposed()
     grid, threads = geometry.element_launch(*target.shape)
     read = (0, 0, 0) if source is None else (source.pointer, *source.strides)
     written = target.pointer, *target.strides, *target.shape
-    return Launch("copies", kernel, grid, threads, (*read, *written, sums(scale)))
+    factor = sums(scale.real), sums(scale.imag)
+    return Launch("copies", kernel, grid, threads, (*read, *written, turned, *factor))

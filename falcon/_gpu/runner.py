@@ -15,10 +15,11 @@ from falcon._core.matrix import Matrix, meet
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
+from falcon._core.reals import composed
 from falcon._core.runner import Bound, PlanRunner
 from falcon.codegen.cuda_plan import ACCESS_BYTES
 
-from . import cublas, device, driver, kernels, repaired, workspaces
+from . import cublas, device, driver, embedded, kernels, repaired, workspaces
 from .arrays import Library, library_of
 from .geometry import triangle
 from .steps import Step, run
@@ -39,7 +40,8 @@ class GpuRunner(PlanRunner):
     def _of_matrices(
         self, a: Any, b: Any, c: Any, out: Any, alpha: Any, beta: Any, mirror: Any
     ) -> Bound:
-        return Steps(self._plan, (a, b, c, out), float(alpha), float(beta))
+        number = complex if self._plan.reals else float
+        return Steps(self._plan, (a, b, c, out), number(alpha), number(beta))
 
     def _is_one_call(self, library: Library, a: Any, b: Any, out: Any) -> bool:
         """Whether one strided-batched product of cuBLAS multiplies a batch."""
@@ -51,7 +53,8 @@ class GpuRunner(PlanRunner):
             able = able and plan.problem.count < 2**16 and len(triangle(plan.problem.M)) == 1
         if not able or left is None or right is None or target is None:
             return False
-        return (target.step != 0 or plan.problem.count == 1) and (
+        able = plan.reals is None or embedded.takes_batch(plan.problem, left, right, target)
+        return (able and (target.step != 0 or plan.problem.count == 1)) and (
             left.dtype is right.dtype is target.dtype
         )
 
@@ -59,7 +62,8 @@ class GpuRunner(PlanRunner):
         library = library_of(a)
         if not self._is_one_call(library, a, b, out):
             return None
-        p, operand, factor = self._plan.problem, self._plan.operand, float(alpha)
+        p, plan, factor = self._plan.problem, self._plan.reals or self._plan, complex(alpha)
+        real = plan.problem
         assert p.device is not None
         index: int = p.device
 
@@ -68,8 +72,15 @@ class GpuRunner(PlanRunner):
             with device.on(index), library.stream(index):
                 views: Any = [library.batch(library.broadcast(x, shape))
                               for x, shape in zip((a, b, out), shapes, strict=True)]  # fmt: skip
-                how: dict[str, Any] = {"alpha": factor, "batch": p.count, "operand": operand}
-                steps: list[Step] = [*cublas.products(p.M, p.N, p.K, *views, **how)]
+                steps: list[Step] = []
+                how: dict[str, Any] = {"batch": p.count, "operand": plan.operand}
+                if real is p:
+                    how["alpha"] = factor.real
+                else:
+                    given = (*views, library, factor)
+                    turn, _kept, *views = embedded.reals_of_batch(p, *given)
+                    steps.append(turn)
+                steps += cublas.products(real.M, real.N, real.K, *views, **how)
                 if p.symmetric:
                     steps.append(kernels.mirror(library.matrix(out).first, p.count, views[2].step))
                 run(*steps, workspace=workspaces.for_cublas(library, p.reproducible))
@@ -81,14 +92,14 @@ class Steps:
     """The steps of ``out = alpha a b + beta c`` by one plan, for arrays that lie as some others."""
 
     def __init__(
-        self, plan: Plan, given: tuple[Any, Any, Any, Any], alpha: float, beta: float
+        self, plan: Plan, given: tuple[Any, Any, Any, Any], alpha: complex, beta: complex
     ) -> None:
         a, b, c, out = given
         p = plan.problem
         self._plan, self._factors, self._library = plan, (alpha, beta), library_of(a)
         self._index = p.device or 0
         with device.on(self._index):
-            self._flag = repaired.flag_of(plan)
+            self._flag = repaired.flag_of(plan.reals or plan)
         matrices = [self._library.matrix(x) for x in (a, out)]
         payload = b.payload if type(b) is PackedOperand else None
         if payload is None:
@@ -109,12 +120,15 @@ class Steps:
         right, packed = (payload.source, payload.packed) if payload else (placed[2], None)
         if added is not None:
             added = target if self._in_place else placed[-1]
-        self._nbytes = plan.method.layout.nbytes
+        steps_of: Any = driver.steps_of
+        self._nbytes: int = plan.method.layout.nbytes
+        if plan.reals is not None:
+            steps_of, self._nbytes = embedded.steps_of, embedded.nbytes_of(plan, alpha, beta)
         if 0 in (p.M, p.N, p.K):
             steps: list[Any] = [kernels.copy(None, target)] if p.M * p.N else []
         else:
             operands, how = (left, right, added, target), {"alpha": alpha, "beta": beta}
-            steps = driver.steps_of(plan, operands, packed, bases[-1], **how)
+            steps = steps_of(plan, operands, packed, bases[-1], **how)
         self._steps = [(x.start, x.arguments, _places(x.arguments, bases)) for x in steps]
 
     def __call__(self, a: Any, b: Any, c: Any, out: Any) -> None:
@@ -167,12 +181,14 @@ class Steps:
 
     @lazy
     def _alone(self) -> GpuRunner:
-        plan = self._plan
+        plan = self._plan.reals or self._plan
         operand = None if plan.method.splits > 1 else plan.method.operand
         limits = replace(plan.options, workspace_limit=None)
         method = plan.backend.candidates(plan.problem, (None,), None, operand)[0]
         how: dict[str, Any] = {"guarded": False, "optional": False, "options": limits}
-        return GpuRunner(replace(plan, method=method, **how))
+        made = replace(plan, method=method, **how)
+        whole = self._plan
+        return GpuRunner(made if whole is plan else composed(whole.problem, limits, made))
 
     def _anew(self, a: Any, b: Any, c: Any, out: Any) -> None:
         """Multiply by steps for operands that overlap."""

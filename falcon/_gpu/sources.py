@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from falcon._core.dtypes import FLOAT32, DType
 from falcon._core.scaling import PARTS_OF_OCTAVE, SCALED_FROM
@@ -72,7 +73,9 @@ def wider(dtype: DType, out_dtype: DType) -> DType:
 
 def copy(dtype: DType, out_dtype: DType) -> Unit:
     """Copy with conversion and a scale."""
-    return _plain("copy", dtype, out_dtype, wider(dtype, out_dtype))
+    types = dtype.part or dtype, out_dtype.part or out_dtype
+    parts: dict[str, Any] = {"READ": 1 + dtype.is_complex, "WRITTEN": 1 + out_dtype.is_complex}
+    return _plain("copy", *types, wider(*types), **parts)
 
 
 def mirror(dtype: DType) -> Unit:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from falcon._core.dtypes import CUDA, DType
+from falcon._core.dtypes import ON_GPUS
 from falcon._core.packed import PackedOperand
 
 # kDLCUDA and kDLCUDAManaged of the DLPack standard.
@@ -37,21 +37,5 @@ def is_on_gpu(x: Any) -> bool:
 
 def unknown_type(name: Any) -> TypeError:
     """Return the error that says which types are multiplied."""
-    expected = ", ".join(row.name for row in CUDA)
+    expected = ", ".join(row.name for row in ON_GPUS)
     return TypeError(f"an operand in GPU memory is {name}; expected one of {expected}")
-
-
-def promoted(rows: list[DType | None]) -> DType:
-    """Return the type in which operands of these types are multiplied.
-
-    Raises TypeError: one is no floating type of a GPU, or one is float16 and another bfloat16.
-    """
-    known = [row for row in rows if row is not None]
-    for row in known:
-        if row.cuda is None:
-            raise unknown_type(row)
-    widest = max(known, key=lambda row: row.itemsize)
-    for row in known:
-        if row.itemsize == widest.itemsize and row is not widest:
-            raise TypeError(f"{widest} and {row} have no common dtype; convert one of the operands")
-    return widest

@@ -18,11 +18,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from math import inf
 
 from falcon._core.options import Options
 from falcon._core.plan import Backend, Candidate, Method, Part, Plan
 from falcon._core.problem import Problem
+from falcon._core.reals import planned
 from falcon.schemes import Scheme
 from falcon.schemes.catalogue import generation
 
@@ -43,6 +45,8 @@ def plan_for(problem: Problem, options: Options, backends: Sequence[Backend]) ->
     Raises ValueError: the requested scheme, or every candidate, exceeds the workspace limit.
     Raises TypeError: the requested scheme, backend or arithmetic cannot run on the problem.
     """
+    if (of_reals := planned(problem, options, partial(plan_for, backends=backends))) is not None:
+        return of_reals
     if options.modulus is not None:
         return residues.choose(problem, options, backends, plan_for)
     search = search_for(problem, options, backends)

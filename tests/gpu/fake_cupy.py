@@ -106,6 +106,9 @@ class ndarray:
         self._host *= getattr(other, "_host", other)
         return self
 
+    def conj(self):
+        return asarray(self._host.conj())
+
     def swapaxes(self, axis1, axis2):
         return self._like(self._host.swapaxes(axis1, axis2))
 

@@ -80,7 +80,7 @@ class Device:
         refuse_packed(name, x)
         if x is None:
             raise TypeError(f"{name} is None; expected an array")
-        return x
+        return self.library.resolved(x)
 
     def target(self, out: Any) -> Any:
         return out
@@ -100,7 +100,8 @@ class Device:
         # A thread may overwrite what another one has yet to read, except at the same entry.
         if added is not None and added.overlaps(target) and not added.is_same(target):
             added = duplicate(added)
-        run(kernels.copy(added, target, float(beta) if added is not None else 1.0))
+        factor = complex(beta) if dtype.is_complex else float(beta)
+        run(kernels.copy(added, target, factor if added is not None else 1.0))
 
     def permuted(self, x: Any, axes: tuple[int, ...]) -> Any:
         return self.library.permuted(x, axes)

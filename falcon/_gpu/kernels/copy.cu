@@ -1,18 +1,34 @@
-// out = scale * in for matrices of any strides and of two element types; zero if in is null.
+// out = scale * in for matrices of any strides and of two element types, real ones or complex ones, which have two
+// parts; zero if in is null. If `turned` is not 0, i * out so many elements behind.
 
 extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
     FALCON_NAME(const FALCON_A *in, long long in_major, long long in_minor, FALCON_T *out, long long out_major,
-                long long out_minor, long long major, long long minor, FALCON_S scale) {
+                long long out_minor, long long major, long long minor, long long turned, FALCON_S re, FALCON_S im) {
     const unsigned tiles = (unsigned)((minor + FALCON_BLOCK_THREADS - 1) / FALCON_BLOCK_THREADS);
-    const long long x = blockIdx.x / tiles;
-    const long long y = (long long)(blockIdx.x % tiles) * FALCON_BLOCK_THREADS + threadIdx.x;
-    if (x >= major || y >= minor)
+    const long long at = blockIdx.x / tiles;
+    const long long to = (long long)(blockIdx.x % tiles) * FALCON_BLOCK_THREADS + threadIdx.x;
+    if (at >= major || to >= minor)
         return;
-    FALCON_S value = FALCON_S(0);
+    FALCON_S x = FALCON_S(0), y = FALCON_S(0);
     if (in) {
-        value = (FALCON_S)widen(in[x * in_major + y * in_minor]);
-        if (scale != FALCON_S(1))
-            value *= scale;
+        in += FALCON_READ * (at * in_major + to * in_minor);
+        x = (FALCON_S)widen(in[0]);
+        y = FALCON_READ == 2 ? (FALCON_S)widen(in[FALCON_READ - 1]) : y;
+        if (im != FALCON_S(0)) {
+            const FALCON_S real = x * re - y * im;
+            y = x * im + y * re;
+            x = real;
+        } else if (re != FALCON_S(1)) {
+            x *= re;
+            y *= re;
+        }
     }
-    narrow(value, out[x * out_major + y * out_minor]);
+    out += FALCON_WRITTEN * (at * out_major + to * out_minor);
+    narrow(x, out[0]);
+    if (FALCON_WRITTEN == 2)
+        narrow(y, out[FALCON_WRITTEN - 1]);
+    if (turned) {
+        narrow(-y, out[2 * turned]);
+        narrow(x, out[2 * turned + 1]);
+    }
 }

@@ -1,0 +1,95 @@
+"""Complex matrices in GPU memory, multiplied as real ones.
+
+A row of complex numbers is one of twice as many real ones, and so a product is
+
+::
+
+    rows of a @ B'    B', 2K x 2N:   re b   im b      of pairs of neighbours
+                                    -im b   re b
+
+All that real products do, schemes and parts included, complex ones do too. B' is formed for the
+call, or packed; a, c and the result are used where they lie, if rows are contiguous. These are four
+real products, as the definition says; by three, Inf would become NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from .dtypes import DType
+from .matrix import Matrix, dense
+from .options import Options
+from .problem import Problem
+
+_ALIGNMENT = 256
+
+
+def reals_of(problem: Problem) -> Problem | None:
+    """Return the real product; None if the problem is none of complex matrices on a GPU."""
+    part = problem.operand.part
+    if part is None or problem.device is None:
+        return None
+    about: dict[str, Any] = {"operand": part, "accumulator": part, "result": part}
+    about |= {x: getattr(problem, x) for x in ("packed", "count", "reproducible")}
+    return replace(
+        problem.plain, N=2 * problem.N, K=2 * problem.K, layout=(False, True, False), **about
+    )
+
+
+def copies(problem: Problem, alpha: Any = 1, beta: Any = 0) -> tuple[int, int, int, int]:
+    """Return the bytes of copies of a, of B', of copies of c and of the result; 0: there is none.
+
+    By complex factors copies are multiplied: by alpha that of a, if B' is packed.
+    """
+    M, N, K, packed = problem.M, problem.N, problem.K, problem.packed
+    needed = (
+        (M * K, not problem.a_direct or (packed and np.imag(alpha) != 0)),
+        (2 * K * N, not packed),
+        (M * N, problem.buffered or np.imag(beta) != 0),
+        (M * N, not problem.out_direct),
+    )
+    item = problem.operand.itemsize
+    return tuple(-(-n * item // _ALIGNMENT) * _ALIGNMENT if x else 0 for n, x in needed)  # type: ignore[return-value]
+
+
+def as_reals(x: Matrix) -> Matrix:
+    """View contiguous rows of complex numbers as real ones."""
+    (rows, columns), part = x.shape, x.dtype.part
+    assert part is not None and x.is_by_rows  # for type checkers
+    return Matrix(x.pointer, (rows, 2 * columns), (2 * x.strides[0], 1), part, x.owner)
+
+
+def turned(shape: tuple[int, ...], kind: DType, pointer: int) -> Matrix:
+    """Return B' of a matrix, at an address."""
+    assert kind.part is not None  # for type checkers
+    return dense(pointer, (2 * shape[0], 2 * shape[1]), kind.part)
+
+
+def planned(problem: Problem, options: Options, plan_for: Callable[[Problem, Options], Any]) -> Any:
+    """Plan complex matrices by the plan of the real product; None if it is not theirs.
+
+    Raises ValueError: the workspace limit is below what copies and the real product need.
+    """
+    real, limit, taken = reals_of(problem), options.workspace_limit, sum(copies(problem))
+    if real is None:
+        return None
+    if limit is None:
+        return composed(problem, options, plan_for(real, options))
+    why = f"workspace_limit is {limit} bytes, and copies of complex operands take {taken}"
+    if limit < taken:
+        raise ValueError(why)
+    try:
+        made = plan_for(real, replace(options, workspace_limit=limit - taken))
+    except ValueError as error:
+        raise ValueError(f"{why}; beside them {error}") from None
+    return composed(problem, options, made)
+
+
+def composed(problem: Problem, options: Options, made: Any) -> Any:
+    """Return a plan of complex matrices by that of the real product."""
+    method = replace(made.method, workspace=made.workspace + sum(copies(problem)))
+    return replace(made, problem=problem, options=options, method=method, reals=made)
