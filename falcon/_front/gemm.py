@@ -55,8 +55,8 @@ def gemm(
     a : array_like, shape (M, K)
     b : array_like or PackedOperand, shape (K, N)
         Integer, float or complex, any strides and byte order; torch tensors in host memory; or
-        CuPy arrays or torch tensors on one GPU, floats (see docs/gpu.md). A packed operand brings
-        its scheme and backend with it.
+        CuPy arrays or torch tensors on one GPU, floats or complex (see docs/gpu.md). A packed
+        operand brings its scheme and backend with it.
     c : array_like, shape (M, N), optional
         Read only where `beta` is not zero; never written, unless it is `out` too.
     alpha, beta : scalar

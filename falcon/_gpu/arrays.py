@@ -74,6 +74,9 @@ class Library:
     def permuted(self, x: Any, axes: tuple[int, ...]) -> Any:
         return x.transpose(axes)
 
+    def matmul(self, a: Any, b: Any, out: Any) -> Any:
+        return self._module.matmul(a, b, out=out)
+
     def einsum(self, text: str, arrays: list[Any]) -> Any:
         return self._module.einsum(text, *arrays)
 

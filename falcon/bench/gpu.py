@@ -1,4 +1,4 @@
-"""`bench --device cuda`: falcon, its classical path and cuBLAS on the current GPU.
+"""`bench --device cuda`: falcon, its classical path, gram and cuBLAS on the current GPU.
 
 Each side is timed by events over a few calls, in CuPy's current stream.
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 import falcon
 from falcon._backends import DEVICE, get_backend
-from falcon._core.dtypes import CUDA, of
+from falcon._core.dtypes import ON_GPUS, of
 from falcon._gpu import cublas, device
 from falcon._gpu.arrays import library_of
 from falcon._gpu.matrix import Operand
@@ -30,17 +30,21 @@ from .workloads import Case, operands
 
 # Options of falcon.gemm that apply to a GPU; threads and backend are those of the host.
 _OPTIONS = ("scheme", "arithmetic", "max_growth", "workspace_limit")
+GRAM = "falcon gram"
 # Variables by which cuBLAS emulates products, or rounds to TF32.
 _CUBLAS_SETTINGS = ("CUBLAS_", "CUBLASLT_", "NVIDIA_TF32_OVERRIDE")
 
 
 class OnGpu(Comparison):
-    """Falcon's choice, the same with B packed, its classical path, and cuBLAS by itself."""
+    """Falcon's choice, the same with B packed, its classical path, and cuBLAS by itself.
+
+    Of square results also `falcon.gram`, which computes a product of these sizes.
+    """
 
     def __init__(self, options: argparse.Namespace, settings: dict[str, Any]) -> None:
-        cases, known = compare.cases(options, "gpu"), ", ".join(x.name for x in CUDA)
+        cases, known = compare.cases(options, "gpu"), ", ".join(x.name for x in ON_GPUS)
         for x in cases:
-            if x.shape.batch or of(x.dtype) not in CUDA:
+            if x.shape.batch or of(x.dtype) not in ON_GPUS:
                 raise ValueError(f"--device cuda takes no {x.key}; expected matrices of {known}")
         super().__init__(options, {name: settings[name] for name in _OPTIONS}, cases)
 
@@ -67,7 +71,9 @@ class OnGpu(Comparison):
         sample, (a, b) = Sample(*host), map(device.upload, host)
         out = device.empty((shape.M, shape.N), row.numpy)
 
-        def side(name: str, call: Callable[[], Any], **fields: Any) -> Side:
+        def side(
+            name: str, call: Callable[[], Any], sample: Sample = sample, **fields: Any
+        ) -> Side:
             def about(_: float) -> dict[str, Any]:
                 call()  # the result whose error is measured
                 return {**fields, "error": sample.error(device.download(out))}
@@ -75,15 +81,23 @@ class OnGpu(Comparison):
             return Side(name, lambda count: run_seconds(call, count) / count, 0.0, about)
 
         def ours(name: str, right: Any, **how: Any) -> Side:
-            about = {"plan": plan_entry(falcon.plan(a, right, **how))}
+            about: dict[str, Any] = {"plan": plan_entry(falcon.plan(a, right, **how))}
             call = partial(falcon.gemm, a, right, out=out, **how)
             return side(name, call, **about, extra_bytes=panel_bytes(right))
 
-        x, y, z = (Operand.of(library_of(m).matrix(m)) for m in (a, b, out))
-        steps = cublas.products(shape.M, shape.N, shape.K, x, y, z, operand=row)
+        library = library_of(a)
+        by_cublas = partial(library.matmul, a, b, out)
+        if not row.is_complex:
+            x, y, z = (Operand.of(library.matrix(m)) for m in (a, b, out))
+            steps = cublas.products(shape.M, shape.N, shape.K, x, y, z, operand=row)
+            by_cublas = partial(run, *steps)
         packed = falcon.pack(b, rows=shape.M, **self.settings)
-        yield Prepared([
+        sides = [
             ours(FALCON, b, **self.settings), ours(PACKED, packed),
             ours(CLASSICAL, b, **{**self.settings, "scheme": "classical"}),
-            side("cublas", partial(run, *steps)),
-        ])  # fmt: skip
+            side("cublas", by_cublas),
+        ]  # fmt: skip
+        if shape.M == shape.N:
+            gram = partial(falcon.gram, b, out=out, **self.settings)
+            sides.append(side(GRAM, gram, Sample(host[1].conj().T, host[1])))
+        yield Prepared(sides)

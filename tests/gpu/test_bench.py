@@ -62,6 +62,7 @@ def test_a_run_stops_and_goes_on(capsys, tmp_path, doors):
     assert [x["key"] for x in found["cases"]] == cases
     sides = found["cases"][0]["sides"]
     assert set(sides) == {"falcon", "falcon packed", "falcon classical", "cublas"}
+    assert set(found["cases"][2]["sides"]) == {*sides, "falcon gram"}
     assert all(0 < x["error"] < 1e-5 for x in sides.values())
     assert [sides[x]["plan"]["scheme"] for x in ("falcon", "falcon packed")] == ["strassen"] * 2
     assert found["machine"]["gpu"]["device"] == "Stand-in"
@@ -69,6 +70,15 @@ def test_a_run_stops_and_goes_on(capsys, tmp_path, doors):
     assert "is complete; delete it to measure again" in err
     assert "it over cublas" in out
     pytest.importorskip("jsonschema").validate(found, records.schema())
+
+
+def test_complex(capsys, tmp_path):
+    path = tmp_path / "day.json"
+    asked = ("32", "32", "32", "--dtype", "complex64", "--rounds", 1, "--case-seconds", 0)
+    assert run(capsys, *asked, "-o", path)[0] == 0
+    sides = records.read(path)["cases"][0]["sides"]
+    assert set(sides) == {"falcon", "falcon packed", "falcon classical", "cublas", "falcon gram"}
+    assert all(0 < x["error"] < 1e-5 for x in sides.values())
 
 
 def test_settings_of_cublas_are_recorded(monkeypatch):

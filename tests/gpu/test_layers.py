@@ -299,3 +299,19 @@ def test_tensors_of_the_host_are_not_looked_up_among_those_of_a_gpu(gpu, state, 
     for gpu.is_used, products in ((True, 2), (False, 2)):
         assert torch.equal(falcon.gemm(x, x), x @ x)
         assert (entered, len(state.products)) == ([], products)
+
+
+@pytest.mark.parametrize("scheme", ["classical", "strassen"])
+def test_complex_tensors(gpu, scheme):
+    """Lazy conjugates are resolved; a view that conjugates cannot be written."""
+    a, b = (torch.complex(whole(24, 24), whole(24, 24)) for _ in range(2))
+    for x, y in ((a, b), (a.conj(), b), (a, b.mH), (a.mT, b.conj())):
+        for _ in range(2):
+            assert torch.equal(
+                falcon.gemm(x, y, scheme=scheme), x.resolve_conj() @ y.resolve_conj()
+            )
+    assert torch.equal(falcon.gram(a, scheme=scheme), a.mH.resolve_conj() @ a)
+    packed = falcon.pack(b.conj(), scheme=scheme)
+    assert torch.equal(falcon.matmul(a, packed), a @ b.conj().resolve_conj())
+    with pytest.raises(TypeError, match=r"view that conjugates; pass tensor.resolve_conj\(\)"):
+        falcon.gemm(a, b, out=torch.zeros_like(a).conj())

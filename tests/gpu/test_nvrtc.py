@@ -11,7 +11,15 @@ from collections import Counter
 import pytest
 
 import falcon
-from falcon._core.dtypes import BFLOAT16, BY_ARITHMETIC_ON_GPUS, CUDA, FLOAT16, FLOAT32, FLOAT64
+from falcon._core.dtypes import (
+    BFLOAT16,
+    BY_ARITHMETIC_ON_GPUS,
+    CUDA,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    ON_GPUS,
+)
 from falcon._gpu import sources
 from falcon.codegen.cuda_plan import THREADS
 
@@ -27,9 +35,9 @@ MOST_SPILLED = 16
 # Small, chained, without shared sums, two levels.
 SOME = ("strassen", "2x4x2:14", "3x4x4:38", "strassen@strassen")
 OTHERS = [name for name in falcon.schemes.names() if name not in SOME]
-PLAIN = [
-    make(dtype, out) for make in (sources.repair, sources.copy) for dtype in CUDA for out in CUDA
-]
+PLAIN = [sources.repair(dtype, out) for dtype in CUDA for out in CUDA]
+PLAIN += [sources.copy(dtype, out) for dtype in ON_GPUS for out in ON_GPUS
+          if out.is_complex or not dtype.is_complex]  # fmt: skip
 PLAIN += [sources.mirror(dtype) for dtype in CUDA]
 PLAIN += [sources.norms(dtype, False) for dtype in CUDA]
 PLAIN += [sources.norms(FLOAT32, True), sources.means()]
