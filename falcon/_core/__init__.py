@@ -15,6 +15,7 @@
     method.py    Method, Candidate: a way to multiply a problem, and its predicted time
     plan.py      Plan: how one problem will be multiplied, and why; Backend, the interface
     plan_text.py a plan in words
+    reals.py     complex matrices on GPUs as real ones: sizes, copies, the plan
     runner.py    Runner: what runs a plan; batches, cuts and residues by other runners
     pool.py      memory that is kept between calls
     bound.py     error bounds of a plan's products, growth of 16-bit schemes

@@ -23,7 +23,7 @@ from .packed import PackedOperand
 from .plan_text import explained, summary
 from .policy import Policy
 from .problem import Problem
-from .reals import composed, reals_of
+from .reals import refitted
 from .runner import Cut, Residual, Runner, Sparing
 
 
@@ -249,8 +249,7 @@ class Plan:
 
     def instead(self, method: Method, backend: Backend) -> Plan:
         """Return a plan that runs another method for the same problem, guarded as if chosen."""
-        chosen = not method.is_classical and self.options.scheme == "auto"
-        guarded = chosen and not self.problem.is_exact
+        guarded = not (method.is_classical or self.problem.is_exact or self.options.scheme != "auto")
         return Plan(self.problem, backend, method, "", guarded=guarded, options=self.options)
 
     def error_bound(self, a: Any, b: Any, *, proved: bool = False) -> np.ndarray:
@@ -310,8 +309,7 @@ class Plan:
         if self.residues is not None:  # which their passes over the operands write
             return replace(self, problem=problem)
         if self.reals is not None:
-            real: Any = reals_of(problem)
-            return composed(problem, self.options, self.reals.fitted(real))
+            return refitted(self, problem)
         if self.parts:
             parts = tuple(replace(x, plan=x.plan.fitted(other)) for x in self.parts)
             return replace(self, problem=problem, parts=parts)
@@ -354,8 +352,7 @@ class Plan:
             raise ValueError("b is not a.T in the same memory; this plan is for symmetric products")
         if target.overlaps(left) or target.overlaps(right):
             raise ValueError("out overlaps an operand; falcon.gemm handles that, a plan does not")
-        types = p.operand, p.result
-        about = left, right, None, target, types, self.options
+        about = left, right, None, target, (p.operand, p.result), self.options
         lies = Problem.of(*about, device=p.device, symmetric=p.symmetric)
         self.fitted(lies).runner(a, b, None, out)
         return out

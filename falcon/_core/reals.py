@@ -93,3 +93,8 @@ def composed(problem: Problem, options: Options, made: Any) -> Any:
     """Return a plan of complex matrices by that of the real product."""
     method = replace(made.method, workspace=made.workspace + sum(copies(problem)))
     return replace(made, problem=problem, options=options, method=method, reals=made)
+
+
+def refitted(plan: Any, problem: Problem) -> Any:
+    """Return a plan for operands that lie as those of another problem."""
+    return composed(problem, plan.options, plan.reals.fitted(reals_of(problem)))

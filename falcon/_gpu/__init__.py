@@ -5,6 +5,7 @@
     backend.py    GpuBackend, which fulfils falcon._core.plan.Backend
     layout.py     how a call is cut, and what its workspace holds: made when it is planned
     driver.py     the stages of one multiplication, as steps
+    embedded.py   the steps of complex matrices: copies, and those of real ones
     runner.py     the steps of a plan, made once and run for addresses; steps.py: the kinds of steps
     operands.py   the copies that operands of a call need
     kernels.py    compiled kernels and their launches; geometry.py: sizes of these
