@@ -249,7 +249,8 @@ class Plan:
 
     def instead(self, method: Method, backend: Backend) -> Plan:
         """Return a plan that runs another method for the same problem, guarded as if chosen."""
-        guarded = not (method.is_classical or self.problem.is_exact or self.options.scheme != "auto")
+        chosen = not method.is_classical and self.options.scheme == "auto"
+        guarded = chosen and not self.problem.is_exact
         return Plan(self.problem, backend, method, "", guarded=guarded, options=self.options)
 
     def error_bound(self, a: Any, b: Any, *, proved: bool = False) -> np.ndarray:
@@ -273,8 +274,7 @@ class Plan:
 
         Notes
         -----
-        Does not cover overflow and underflow. docs/accuracy.md proves the worst-case bound and
-        measures the other one.
+        Does not cover overflow and underflow. docs/accuracy.md proves one bound, measures the other.
         """
         return error_bound(self, a, b, proved)
 
