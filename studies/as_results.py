@@ -3,8 +3,8 @@
 python studies/as_results.py FILE results.json
 
 `python studies/report.py results.json` then draws the choice of that day beside falcon's classical
-algorithm and NumPy's. Errors were not measured. Records in `records/` no longer hold the choice: it is
-the one by the rates that ship today, and the medians of two halves stand for the rounds.
+algorithm and NumPy's. Errors were not measured. Records in `records/` no longer hold the choice:
+it is the one by the rates that ship today. The medians of two halves stand for the rounds there.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def _about(
         f"{where}; {' to '.join(dict.fromkeys((dates[0], dates[-1])))}. Bars: {level}\u00a0% "
         "intervals of medians; hollow: not known to 2\u00a0%. With each size: falcon's choice."
     )
-    text = fill(text, int(13 * figure.get_figwidth()))
+    text = fill(text, int(14 * figure.get_figwidth()))
     figure.suptitle(text, x=0.01, ha="left", fontsize=9)
 
 
