@@ -21,9 +21,11 @@ extensions = [
     "generated",
     "mathml",
     "notebooks",
+    "pictures",
 ]
 exclude_patterns = ["_build", "jupyter_execute"]
 default_role = "name"
+highlight_language = "none"  # blocks of no language are of a shell, or what is printed
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4

@@ -98,7 +98,7 @@ def test_the_course_for_jupyter(tmp_path, monkeypatch):
         assert text.startswith("# ")
         assert text.count("<details>") == 1
         assert not re.search(r"```\{|\]\(\.\./", text)
-    for name in ("strassen.svg", "strassen.png", "flow.svg"):
+    for name in ("strassen.svg", "strassen.png", "3x4x4_38-1.svg", "3x4x4_38-2.png", "flow.svg"):
         assert (tmp_path / "pictures" / name).stat().st_size > 0
     code = "import course, sys; print(course.COMPILED, *sys.path, sep='\\n')"
     done = python("-c", code, where={"cwd": tmp_path / "learn"}, FALCON_ISA="none")

@@ -347,11 +347,16 @@ class Scheme:
         """
         Path(path).write_text(as_file(self, Path(path)), encoding="utf-8")
 
-    def draw(self) -> Any:
+    def draw(self, products: Sequence[int] | None = None) -> Any:
         """Return a picture: for each product the coefficients of A, B and C as coloured grids.
 
         Blue is negative, orange positive, grey zero. Numbers are written if no grid has more than
         25 entries.
+
+        Parameters
+        ----------
+        products : sequence of int, optional
+            Those of the products, from 0, that are drawn: all, or ``range(19)`` for a slide.
 
         Returns
         -------
@@ -362,8 +367,10 @@ class Scheme:
         ------
         ImportError
             matplotlib is not installed.
+        ValueError
+            The scheme has no such product.
         """
-        return draw(self)
+        return draw(self, products)
 
     def to_formulas(self, *, shared: bool = False) -> str:
         """Return the formulas as text, which `from_formulas` reads, a product or sum per line.
