@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Inches, the same for all pictures, so that a page shows their text in one size; on a phone.
-_WIDTH, _NARROW = 12.0, 4.4
+_WIDTH, _NARROW = 10.4, 4.4
 _TITLES = {
     NUMPY: "NumPy", "numpy (best kernels)": "NumPy, best kernels", CLASSICAL: "falcon, classical",
     "mkl": "MKL", "onednn": "oneDNN", "torch": "PyTorch", "cublas": "cuBLAS",
@@ -105,7 +105,7 @@ def _about(
         f"{where}; {' to '.join(dict.fromkeys((dates[0], dates[-1])))}. Bars: {level}\u00a0% "
         "intervals of medians; hollow: not known to 2\u00a0%. With each size: falcon's choice."
     )
-    text = fill(text, int(14 * figure.get_figwidth()))
+    text = fill(text, int(15.5 * figure.get_figwidth()))
     figure.suptitle(text, x=0.01, ha="left", fontsize=9)
 
 
@@ -144,7 +144,9 @@ def _sizes(axis: Axes, cases: list[dict[str, Any]]) -> None:
     labels = [f"{x['M']} {_choice(x)}" for x in cases]
     if not narrow:
         labels = [x.replace(" ", "\n").replace("@", "@\n") for x in labels]
-    axis.set_xticks([x["M"] for x in cases], labels, fontsize=8, rotation=90 * narrow)
+    axis.set_xticks(
+        [x["M"] for x in cases], labels, fontsize=8 if narrow else 7.5, rotation=90 * narrow
+    )
     axis.minorticks_off()
     axis.set_ylim(bottom=0)
 
