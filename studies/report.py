@@ -58,7 +58,8 @@ def saved(figure: Figure, path: Path) -> bytes:
     figure.savefig(drawn, format="svg", metadata={"Date": None})
     figure.savefig(pixels, format="png", dpi=130)
     plt.close(figure)
-    Image.open(pixels).convert("RGB").quantize(40).save(path, optimize=True)  # a third of the bytes
+    few = Image.open(pixels).convert("RGB").quantize(40, Image.Quantize.MAXCOVERAGE)
+    few.save(path, optimize=True)  # a third of the bytes
     return drawn.getvalue()
 
 
