@@ -239,7 +239,7 @@ def over_numpy(machines: dict[str, dict[str, Any]], dark: bool = False) -> Figur
 
     ink, paper = ("#e6edf3", "#0d1117") if dark else ("#1f2328", "#ffffff")
     colours = ("#ff9d5c", "#79c0ff", "#7ee787") if dark else ("#d55e00", "#0072b2", "#00795a")
-    figure, axis = plt.subplots(figsize=(6.4, 3.4), facecolor=paper)
+    figure, axis = plt.subplots(figsize=(5.2, 3.1), facecolor=paper)
     axis.set_facecolor(paper)
     sizes = set()
     for (title, document), colour, marker in zip(machines.items(), colours, "os^", strict=True):
@@ -252,7 +252,7 @@ def over_numpy(machines: dict[str, dict[str, Any]], dark: bool = False) -> Figur
     axis.set_xscale("log", base=2)
     axis.set_xticks(shown := sorted(x for x in sizes if x & (x - 1) == 0), shown)
     axis.minorticks_off()
-    axis.set_title("falcon over NumPy, float32, two cores: times as fast", color=ink, fontsize=12)
+    axis.set_title("falcon over NumPy, float32, two cores: times as fast", color=ink)
     axis.set_xlabel("M = N = K", color=ink)
     axis.tick_params(colors=ink)
     axis.spines[:].set_color(ink)
