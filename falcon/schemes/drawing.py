@@ -40,9 +40,27 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def draw(scheme: Any, products: Sequence[int] | None = None) -> Figure:
-    """Return the picture of a `Scheme`: see `Scheme.draw`.
+    """Return a picture: for each product the coefficients of A, B and C as coloured grids.
 
-    Raises ImportError: matplotlib is not installed. ValueError: there are no such products.
+    Blue is negative, orange positive, grey zero. Numbers are written if no grid has more than
+    25 entries.
+
+    Parameters
+    ----------
+    products : sequence of int, optional
+        Those of the products, from 0, that are drawn: all, or ``range(19)`` for a slide.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        ``figure.savefig("scheme.svg")`` writes it; notebooks show it.
+
+    Raises
+    ------
+    ImportError
+        matplotlib is not installed.
+    ValueError
+        The scheme has no such product.
     """
     shown = range(scheme.rank) if products is None else products
     if not shown or min(shown) < 0 or max(shown) >= scheme.rank:
