@@ -15,7 +15,6 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-import as_results
 import matplotlib.pyplot as plt
 from figures import FIGURES, over_numpy, per_core, points_over_numpy, style
 from matplotlib.figure import Figure
@@ -73,6 +72,8 @@ def drawn_over_numpy(machines: dict[str, dict[str, Any]]) -> str:
 
 def overview(folder: Path) -> None:
     """Draw what pages show of all machines: README's picture, and GFLOP/s per core."""
+    import as_results  # needs ml_dtypes, which readers of a page do not
+
     machines = {title: records.read(folder / name / "results.json") for title, name in OVER.items()}
     about = {"Date": None, "Description": drawn_over_numpy(machines)}
     with style(), plt.rc_context({"svg.fonttype": "none"}):  # text, not its outlines

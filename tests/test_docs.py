@@ -164,3 +164,14 @@ def test_the_citation_has_the_version_and_a_date():
     text = (ROOT / "CITATION.cff").read_text("utf-8")
     assert f"\nversion: {falcon.__version__}\n" in text
     assert re.search(r"\ndate-released: \d{4}-\d\d-\d\d\n", text)
+
+
+def test_pictures_have_their_versions():
+    """For phones and dark pages; small files."""
+    pictures = [x for x in (DOCS / "benchmarks").rglob("*.*g") if x.suffix in (".png", ".svg")]
+    assert len(pictures) > 20
+    for x in pictures:
+        assert x.stat().st_size < (60_000 if x.suffix == ".png" else 40_000)
+        end = "-dark" if x.suffix == ".svg" else "-narrow"
+        if not x.stem.endswith(end):
+            assert x.with_stem(x.stem.removesuffix("-light") + end) in pictures
