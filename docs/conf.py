@@ -7,6 +7,8 @@ import falcon
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
+from address import repository
+
 project = "falcon"
 author = "falcon's developers"
 copyright = "2026, falcon's developers"
@@ -21,9 +23,11 @@ extensions = [
     "generated",
     "mathml",
     "notebooks",
+    "pictures",
 ]
-exclude_patterns = ["_build", "jupyter_execute"]
+exclude_patterns = ["_build", "jupyter_execute", "learn/*.ipynb"]
 default_role = "name"
+highlight_language = "none"  # blocks of no language are of a shell, or what is printed
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4
@@ -47,6 +51,12 @@ napoleon_use_rtype = False
 
 html_theme = "furo"
 html_title = f"falcon {version}"
+if address := repository():  # each page links to its source
+    html_theme_options = {
+        "source_repository": address,
+        "source_branch": "main",
+        "source_directory": "docs/",
+    }
 html_static_path = ["_static"]
 html_css_files = ["falcon.css"]
 html_copy_source = False

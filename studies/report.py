@@ -1,7 +1,7 @@
 """Pages with pictures of record files: ``python studies/report.py RECORD... [-o DIR]``.
 
 Per record file of ``bench -o`` one self-contained page, and its pictures as files (SVG and PNG), in
-a folder named as the record.
+a folder named as the record. ``--overview`` draws what docs/benchmarks shows of all machines.
 """
 
 from __future__ import annotations
@@ -16,10 +16,17 @@ from string import Template
 from typing import Any
 
 import matplotlib.pyplot as plt
-from figures import FIGURES, style
+from figures import FIGURES, over_numpy, per_core, points_over_numpy, style
+from matplotlib.figure import Figure
+from PIL import Image
 
 from falcon._core.progress import Progress
 from falcon.bench import records, tables
+from falcon.decision.rates import shipped
+
+BENCHMARKS = Path(__file__).parents[1] / "docs" / "benchmarks"
+# Machines of README's picture, and the folders of their records.
+OVER = {"AMD Zen 4": "zen4", "Intel Xeon with AMX": "xeon_amx", "Intel Xeon without AMX": "xeon"}
 
 
 def write(document: dict[str, Any], folder: Path) -> Path:
@@ -28,20 +35,61 @@ def write(document: dict[str, Any], folder: Path) -> Path:
     pictures = []
     with style():
         for name, title, text, draw in FIGURES:
-            figure = draw(document)
+            figure, narrow = draw(document), draw(document, narrow=True)
             if figure is None:
                 continue
-            drawn = io.BytesIO()
-            figure.savefig(drawn, format="svg", metadata={"Date": None})
-            figure.savefig(folder / f"{name}.png", dpi=130, metadata={"Software": None})
-            plt.close(figure)
-            (folder / f"{name}.svg").write_bytes(drawn.getvalue())
-            data = base64.b64encode(drawn.getvalue()).decode("ascii")
-            pictures.append(f'<h2>{title}</h2>\n<p>{text}</p>\n<img alt="{title}" '
-                            f'src="data:image/svg+xml;base64,{data}">')  # fmt: skip
+            wide = saved(figure, folder / f"{name}.png")
+            small = saved(narrow, folder / f"{name}-narrow.png")
+            (folder / f"{name}.svg").write_bytes(wide)
+            data = [f"data:image/svg+xml;base64,{base64.b64encode(x).decode('ascii')}"
+                    for x in (small, wide)]  # fmt: skip
+            pictures.append(f'<h2>{title}</h2>\n<p>{text}</p>\n<picture>'
+                            f'<source media="(max-width: 46em)" srcset="{data[0]}">'
+                            f'<img alt="{title}" src="{data[1]}"></picture>')  # fmt: skip
     path = folder / "index.html"
     path.write_text(page(document, pictures), encoding="utf-8")
     return path
+
+
+def saved(figure: Figure, path: Path) -> bytes:
+    """Save a figure as PNG, close it and return it as SVG."""
+    drawn, pixels = io.BytesIO(), io.BytesIO()
+    figure.savefig(drawn, format="svg", metadata={"Date": None})
+    figure.savefig(pixels, format="png", dpi=130)
+    plt.close(figure)
+    few = Image.open(pixels).convert("RGB").quantize(40, Image.Quantize.MAXCOVERAGE)
+    few.save(path, optimize=True)  # a third of the bytes
+    return drawn.getvalue()
+
+
+def drawn_over_numpy(machines: dict[str, dict[str, Any]]) -> str:
+    """Return in words what README's picture shows; the picture holds it."""
+    return "falcon over NumPy, float32: " + "; ".join(
+        f"{title} {', '.join(f'{size}: {x.median:.2f}' for size, x in points_over_numpy(document))}"
+        for title, document in machines.items()
+    )
+
+
+def overview(folder: Path) -> None:
+    """Draw what pages show of all machines: README's picture, and GFLOP/s per core."""
+    import as_results  # needs ml_dtypes, which readers of a page do not
+
+    machines = {title: records.read(folder / name / "results.json") for title, name in OVER.items()}
+    about = {"Date": None, "Description": drawn_over_numpy(machines)}
+    with style(), plt.rc_context({"svg.fonttype": "none"}):  # text, not its outlines
+        for dark, theme in enumerate(("light", "dark")):
+            figure = over_numpy(machines, bool(dark))
+            figure.savefig(folder / f"over_numpy-{theme}.svg", metadata=about)
+            plt.close(figure)
+        for path in sorted(Path(__file__).with_name("records").glob("*.json")):
+            found = as_results.kept(path)
+            each = [as_results.document(found, threads) for threads in (1, 2)]
+            peaks = {(x.dtype, x.threads): x.rates.multiply / 1e9 for x in shipped()
+                     if (x.machine, x.kernels) == (found["machine"]["name"],
+                                                   found["machine"]["kernels"]["cpu"])}  # fmt: skip
+            for narrow in (False, True):
+                name = f"per_core{'-narrow' * narrow}.png"
+                saved(per_core(each, peaks, narrow), folder / path.stem / name)
 
 
 def page(document: dict[str, Any], pictures: list[str]) -> str:
@@ -82,9 +130,12 @@ def _setting(document: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("records", nargs="+", type=Path, metavar="RECORD")
+    parser.add_argument("records", nargs="*", type=Path, metavar="RECORD")
     parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="the folder of one record")
+    parser.add_argument("--overview", action="store_true", help="draw what all machines share")
     options = parser.parse_args()
+    if options.overview:
+        overview(BENCHMARKS)
     if options.output and len(options.records) > 1:
         parser.error(f"{len(options.records)} records were given; --output takes one")
     for path in options.records:

@@ -98,7 +98,7 @@ def test_the_course_for_jupyter(tmp_path, monkeypatch):
         assert text.startswith("# ")
         assert text.count("<details>") == 1
         assert not re.search(r"```\{|\]\(\.\./", text)
-    for name in ("strassen.svg", "strassen.png", "flow.svg"):
+    for name in ("strassen.svg", "strassen.png", "3x4x4_38-1.svg", "3x4x4_38-2.png", "flow.svg"):
         assert (tmp_path / "pictures" / name).stat().st_size > 0
     code = "import course, sys; print(course.COMPILED, *sys.path, sep='\\n')"
     done = python("-c", code, where={"cwd": tmp_path / "learn"}, FALCON_ISA="none")
@@ -126,3 +126,52 @@ def test_the_tables_of_options_are_current(monkeypatch):
         assert tables.updated(page) == text, "run: python docs/_ext/tables.py"
     for name in SETTINGS:
         assert f"`{FIELDS[name].metadata['variable']}`" in tables.environment()
+
+
+def test_one_setting_fills_all_links(tmp_path, monkeypatch):
+    """And today, with none, no page has a link to the repository or a placeholder."""
+    monkeypatch.syspath_prepend(str(DOCS / "_ext"))
+    address = importlib.import_module("address")
+    files = [tmp_path / x for x in ("pyproject.toml", "CITATION.cff", *address.PAGES)]
+    for file in files:
+        file.parent.mkdir(exist_ok=True, parents=True)
+        file.write_text((ROOT / file.relative_to(tmp_path)).read_text("utf-8"), "utf-8")
+    before = [x.read_text("utf-8") for x in files]
+    address.write(tmp_path)
+    assert [x.read_text("utf-8") for x in files] == before, "run: python docs/_ext/address.py"
+    url = "https://github.com/someone/something"
+    was, *_ = before
+    if not address.repository():
+        assert not re.search("github.com|OWNER|REPOSITORY|colab", "".join(before[1:]))
+        files[0].write_text(f'{was}\n[project.urls]\nRepository = "{url}"\n', "utf-8")
+        address.write(tmp_path)
+        _, cite, readme, lessons, install = (x.read_text("utf-8") for x in files)
+        assert f"\nrepository-code: {url}\nversion: " in cite
+        assert f"git clone {url} falcon" in install
+        for page in readme, lessons:
+            assert "colab.research.google.com/github/someone/something/blob/main/docs/" in page
+            assert "mybinder.org/v2/gh/someone/something/main?urlpath=lab/tree/docs/" in page
+        first, *rest = json.loads((tmp_path / address.LESSON).read_text("utf-8"))["cells"]
+        assert f"git clone --quiet --depth 1 {url} falcon" in "".join(first["source"])
+        assert any("from course import" in "".join(x["source"]) for x in rest)
+        files[0].write_text(was, "utf-8")
+        address.write(tmp_path)
+        assert [x.read_text("utf-8") for x in files] == before
+        assert not (tmp_path / address.LESSON).exists()
+
+
+def test_the_citation_has_the_version_and_a_date():
+    text = (ROOT / "CITATION.cff").read_text("utf-8")
+    assert f"\nversion: {falcon.__version__}\n" in text
+    assert re.search(r"\ndate-released: \d{4}-\d\d-\d\d\n", text)
+
+
+def test_pictures_have_their_versions():
+    """For phones and dark pages; small files."""
+    pictures = [x for x in (DOCS / "benchmarks").rglob("*.*g") if x.suffix in (".png", ".svg")]
+    assert len(pictures) > 20
+    for x in pictures:
+        assert x.stat().st_size < (60_000 if x.suffix == ".png" else 40_000)
+        end = "-dark" if x.suffix == ".svg" else "-narrow"
+        if not x.stem.endswith(end):
+            assert x.with_stem(x.stem.removesuffix("-light") + end) in pictures

@@ -3,6 +3,7 @@
 The one for GPUs is in tests/gpu/test_bench.py.
 """
 
+import importlib
 import json
 import os
 import re
@@ -123,7 +124,46 @@ def test_pages_of_record_files(tmp_path):
     assert "<img" not in empty and len([*(tmp_path / "new/none").iterdir()]) == 1
     for name in "rates", "speedups":
         assert (tmp_path / "a" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-        assert "<!-- one&lt;dnn&gt; -->" in (tmp_path / "a" / f"{name}.svg").read_text("utf-8")
+        assert (tmp_path / "a" / f"{name}-narrow.png").read_bytes().startswith(b"\x89PNG")
+        assert "one&lt;dnn&gt; -->" in (tmp_path / "a" / f"{name}.svg").read_text("utf-8")
+
+
+def test_pictures_say_where_when_and_what(monkeypatch):
+    """Machine, threads, date, intervals, choices; no line joins two points."""
+    pytest.importorskip("matplotlib")
+    monkeypatch.syspath_prepend(str(ROOT / "studies"))
+    figures = importlib.import_module("figures")
+    found = json.loads((ROOT / "docs/benchmarks/zen4/results.json").read_text("utf-8"))
+    with figures.style():
+        for draw, place in (figures.rates, "x"), (figures.speedups, "y"):
+            figure = draw(found)
+            said = figure.get_suptitle().replace("\xa0", " ")
+            assert "AMD EPYC (AuthenticAMD 25), 2 threads; 2026-11-25. Bars: 75 to 94 %" in said
+            assert "hollow: not known to 2 %" in said
+            labels = [x.get_text() for x in getattr(figure.axes[0], f"get_{place}ticklabels")()]
+            assert any(x.endswith("3x6x4:54") for x in labels)
+            over = "over " * (place == "y")
+            assert f"{over}NumPy" in [x.get_text() for x in figure.legends[0].get_texts()]
+        for kept, lines in ((1024, 2048), 0), ((1024, 2048, 4096), 3):
+            few = {**found, "cases": [x for x in found["cases"]
+                                      if x["M"] == x["N"] and x["M"] in kept]}  # fmt: skip
+            axis = figures.rates(few).axes[0]
+            assert sum(len(x.get_xdata()) > 1 and x.get_linestyle() == "-"
+                       for x in axis.lines) == lines  # fmt: skip
+
+
+def test_readmes_picture_is_current(monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.syspath_prepend(str(ROOT / "studies"))
+    report = importlib.import_module("report")
+    folder = ROOT / "docs/benchmarks"
+    read = report.records.read
+    said = report.drawn_over_numpy(
+        {title: read(folder / name / "results.json") for title, name in report.OVER.items()}
+    )
+    for theme in "light", "dark":
+        picture = (folder / f"over_numpy-{theme}.svg").read_text("utf-8")
+        assert said in picture, "run: python studies/report.py --overview"
 
 
 def test_libraries_have_falcons_threads():

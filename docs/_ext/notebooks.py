@@ -13,6 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 LEARN = ROOT / "docs" / "learn"
+SLIDE = 12  # products that half a picture has at least
 PICTURES = ("strassen", "winograd", "hopcroft-kerr", "laderman", "3x4x4:38")
 _CELL = re.compile(r"^```\{code-cell\}\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _ANSWERS = re.compile(r"^```\{dropdown\} (.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -53,10 +54,14 @@ def write(folder: Path) -> None:
     for path in (ROOT / "docs").glob("*.svg"):
         shutil.copy(path, folder / "pictures")
     for name in PICTURES:
-        picture = falcon.schemes.get(name).draw()
-        for suffix in ("svg", "png"):
-            file = f"{name.replace(':', '_')}.{suffix}"
-            picture.savefig(folder / "pictures" / file, dpi=200)
+        scheme, file = falcon.schemes.get(name), name.replace(":", "_")
+        parts, half = {file: range(scheme.rank)}, scheme.rank // 2
+        if half > SLIDE:
+            parts |= {f"{file}-1": range(half), f"{file}-2": range(half, scheme.rank)}
+        for part, products in parts.items():
+            picture = scheme.draw(products)
+            for suffix in ("svg", "png"):
+                picture.savefig(folder / "pictures" / f"{part}.{suffix}", dpi=200)
 
 
 def _zip(app, error) -> None:

@@ -162,8 +162,8 @@ def format_cases(cases: Sequence[dict[str, Any]]) -> str:
                 f"  {name}", f"{1e3 * y['median']:.4g}", f"{y['gflops']:.1f}", *ratios,
                 "" if y["error"] is None else f"{y['error']:.1e}",
                 f"{y['error'] / classical:.2f}" if classical and y["error"] is not None else "",
-                f"{y['plan']['workspace'] / 2**20:.0f}" if y["plan"] else "",
-                "" if y["extra_bytes"] is None else f"{y['extra_bytes'] / 2**20:.0f}",
+                _mib(y["plan"] and y["plan"]["workspace"]),
+                _mib(y["extra_bytes"]),
                 *(z if isinstance(z, str) else f"{z:.4g}" for z in facts),
                 f"{y['plan']['scheme']} ({y['plan']['backend']})" if y["plan"] else "",
             ))  # fmt: skip
@@ -182,6 +182,10 @@ def format_cases(cases: Sequence[dict[str, Any]]) -> str:
         f"of speeds, pair by pair,\n{INTERVAL};\nMiB: workspace, and memory beyond A, B and C"
     )
     return "\n".join([*lines, note])
+
+
+def _mib(size: int | None) -> str:
+    return "" if size is None else f"{size / 2**20:.0f}"
 
 
 def ratio_cell(found: list[Estimate]) -> str:

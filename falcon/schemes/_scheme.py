@@ -20,7 +20,7 @@ from falcon._core.lazy import lazy
 from . import brent, metrics
 from ._checks import SchemeError, as_matrices, check_facts, prove, replayed
 from .additions import Additions, SharedSums, naive_additions, share
-from .drawing import draw
+from .drawing import draw as draw_scheme
 from .formulas import formulas, html, latex, printed
 from .nesting import IndivisibleError, kronecker, nested_sums
 from .reading import coefficients
@@ -347,23 +347,7 @@ class Scheme:
         """
         Path(path).write_text(as_file(self, Path(path)), encoding="utf-8")
 
-    def draw(self) -> Any:
-        """Return a picture: for each product the coefficients of A, B and C as coloured grids.
-
-        Blue is negative, orange positive, grey zero. Numbers are written if no grid has more than
-        25 entries.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-            ``figure.savefig("scheme.svg")`` writes it; notebooks show it.
-
-        Raises
-        ------
-        ImportError
-            matplotlib is not installed.
-        """
-        return draw(self)
+    draw = draw_scheme
 
     def to_formulas(self, *, shared: bool = False) -> str:
         """Return the formulas as text, which `from_formulas` reads, a product or sum per line.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,16 +39,38 @@ def new_figure(width: float, height: float) -> Figure:
     return Shown((width, height), layout="constrained")
 
 
-def draw(scheme: Any) -> Figure:
-    """Return the picture of a `Scheme`: see `Scheme.draw`.
+def draw(scheme: Any, products: Sequence[int] | None = None) -> Figure:
+    """Return a picture: for each product the coefficients of A, B and C as coloured grids.
 
-    Raises ImportError: matplotlib is not installed.
+    Blue is negative, orange positive, grey zero. Numbers are written if no grid has more than
+    25 entries.
+
+    Parameters
+    ----------
+    products : sequence of int, optional
+        Those of the products, from 0, that are drawn: all, or ``range(19)`` for a slide.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        ``figure.savefig("scheme.svg")`` writes it; notebooks show it.
+
+    Raises
+    ------
+    ImportError
+        matplotlib is not installed.
+    ValueError
+        The scheme has no such product.
     """
+    shown = range(scheme.rank) if products is None else products
+    if not shown or min(shown) < 0 or max(shown) >= scheme.rank:
+        last = scheme.rank - 1
+        raise ValueError(f"products is {products!r}; expected numbers from 0 to {last}")
     factors = [np.asarray(x, float) for x in (scheme.U, scheme.V, scheme.W)]
     most = max(abs(x).max() for x in factors)
     is_written = max(x[0].size for x in factors) <= _WRITTEN
-    across = min(scheme.rank, _PER_ROW)
-    lines = -(-scheme.rank // across)
+    across = min(len(shown), _PER_ROW)
+    lines = -(-len(shown) // across)
     shape = sum(x.shape[1] for x in factors) / max(x.shape[2] for x in factors)
     figure = new_figure(0.9 * across + 0.6, lines * (0.75 * shape + 0.6))
     from matplotlib.colors import LinearSegmentedColormap
@@ -61,8 +84,8 @@ def draw(scheme: Any) -> Figure:
     grid = figure.subplots(3 * lines, across, squeeze=False, height_ratios=heights)
     for axes in grid.flat:
         axes.set_axis_off()
-    for r in range(scheme.rank):
-        line, column = divmod(r, across)
+    for at, r in enumerate(shown):
+        line, column = divmod(at, across)
         for i, (name, factor) in enumerate(zip("ABC", factors, strict=True)):
             axes, values = grid[3 * line + i, column], factor[r]
             _grid(axes, values, most, colours, is_written)
@@ -81,6 +104,7 @@ def _grid(axes: Any, values: np.ndarray, most: float, colours: Any, is_written: 
     axes.set(xticks=np.arange(columns + 1) - 0.5, yticks=np.arange(rows + 1) - 0.5)
     axes.tick_params(length=0, labelbottom=False, labelleft=False)
     axes.grid(color="white", linewidth=1)
+    axes.spines[:].set(visible=True, color="black", linewidth=0.8)  # whatever the style in use
     for (i, j), x in np.ndenumerate(values):
         if x and is_written:
             axes.text(j, i, f"{x:+.3g}", ha="center", va="center", fontsize=7,

@@ -39,3 +39,27 @@ def test_numbers_are_in_all_grids_or_in_none(most, is_written, doors):
 def test_a_notebook_shows_it_without_a_magic():
     """As IPython does where matplotlib has registered nothing: by a method of the figure."""
     assert get("strassen").draw()._repr_png_().startswith(b"\x89PNG")
+
+
+def test_some_of_the_products():
+    """For two slides."""
+    scheme = get("3x4x4:38")
+    titles = []
+    for products in range(19), range(19, 38):
+        figure = scheme.draw(products)
+        titles += [x.get_title() for x in figure.axes if x.get_title()]
+        grids = [x for x in figure.axes if x.images]
+        assert (grids[0].images[0].get_array() == scheme.U[products[0]].astype(float)).all()
+    assert titles == [f"h{r + 1}" for r in range(38)]
+    for products in range(30, 39), [-1], []:
+        with pytest.raises(ValueError, match="expected numbers from 0 to 37"):
+            scheme.draw(products)
+
+
+def test_every_grid_has_its_outer_edges():
+    """Where the style of the caller's plots has none, as in the course."""
+    import matplotlib as mpl
+
+    with mpl.rc_context({"axes.spines.top": False, "axes.spines.right": False}):
+        _, grids = drawn(get("strassen"))
+    assert all(x.spines[edge].get_visible() for x in grids for edge in ("top", "right"))
