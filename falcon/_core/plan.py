@@ -274,7 +274,7 @@ class Plan:
 
         Notes
         -----
-        Does not cover overflow and underflow. docs/accuracy.md proves one bound, measures the other.
+        Does not cover overflow and underflow. docs/accuracy.md proves one, measures the other.
         """
         return error_bound(self, a, b, proved)
 
