@@ -96,16 +96,14 @@ class BuildOptional(build_ext):
 
     def build_extensions(self) -> None:
         """Compile the files of all extensions beside each other; then link each extension."""
-        able = hasattr(os, "sched_getaffinity")
-        self.pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)) if able else os.cpu_count())
+        usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+        self.pool = ThreadPoolExecutor(usable or os.cpu_count())
         self.jobs: list[Future[list[str]]] = []
         self.begun: list[str] = []
         self.compile, link = self.compiler.compile, self.compiler.link_shared_object
         links: list[partial[None]] = []
         self.compiler.compile = self._start
-        self.compiler.link_shared_object = lambda *x, **more: links.append(
-            partial(link, *x, **more)
-        )
+        self.compiler.link_shared_object = lambda *x, **y: links.append(partial(link, *x, **y))
         is_done = Event()
         Thread(target=self._tell, args=(is_done,), daemon=True).start()
         try:
@@ -114,10 +112,8 @@ class BuildOptional(build_ext):
         finally:
             self.pool.shutdown(cancel_futures=True)
             is_done.set()
-        for job in self.jobs:
-            job.result()
-        for linked in links:
-            linked()
+        for finish in (*(job.result for job in self.jobs), *links):
+            finish()
 
     def _start(self, sources: list[str], output_dir: str, **options: Any) -> list[str]:
         """Start to compile some files; return the names of the objects."""
@@ -141,6 +137,7 @@ class BuildOptional(build_ext):
         if extension.name != "falcon._cpu._core":
             super().build_extension(extension)
             return
+        self._compile_empty()  # a compiler that cannot be run ends it here
         flags = [*TABLE.COMMON_FLAGS]
         include = [str(CPU / TABLE.INCLUDE_DIR), self.build_temp]
         built = [x for x in TABLE.isas_for(MACHINE) if self._knows(x.flags)]
@@ -173,14 +170,17 @@ class BuildOptional(build_ext):
 
     def _knows(self, flags: tuple[str, ...], header: str = "stddef.h") -> bool:
         """Whether the compiler takes these flags, and has the header; another one may not."""
+        try:
+            self._compile_empty(flags, header)
+        except CompileError:
+            return False
+        return True
+
+    def _compile_empty(self, flags: tuple[str, ...] = (), header: str = "stddef.h") -> None:
         with tempfile.TemporaryDirectory() as folder:
             empty = Path(folder) / "empty.c"
             empty.write_text(f"#include <{header}>\nint nothing;\n", encoding="ascii")
-            try:
-                self.compile([str(empty)], output_dir=folder, extra_postargs=[*flags])
-            except CompileError:
-                return False
-        return True
+            self.compile([str(empty)], output_dir=folder, extra_postargs=[*flags])
 
     def get_outputs(self) -> list[str]:
         """Name only files that were built: a missing extension is no packaging error."""
