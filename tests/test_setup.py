@@ -66,7 +66,7 @@ def test_files_are_compiled_at_once_and_then_linked(build):
 
 def test_what_fails_is_raised_and_nothing_is_linked(build):
     compiler = Compiler(bad={"first.c"})
-    with pytest.raises(RuntimeError, match="first.c is wrong"):
+    with pytest.raises(RuntimeError, match=r"first\.c is wrong"):
         build(1, compiler).build_extensions()
     assert "link" not in str(compiler.events)
 
