@@ -31,7 +31,6 @@ from typing import Any
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError
-from setuptools.modified import newer_group
 
 ROOT = Path(__file__).resolve().parent
 CPU = Path("falcon") / "_cpu"
@@ -148,15 +147,13 @@ class BuildOptional(build_ext):
         if OPENMP and self._knows(TABLE.OPENMP_FLAGS, "omp.h"):
             extension.extra_compile_args += TABLE.OPENMP_FLAGS
             extension.extra_link_args += TABLE.OPENMP_FLAGS
-        depends = [*extension.sources, *extension.depends]
-        if self.force or newer_group(depends, self.get_ext_fullpath(extension.name)):
-            for isa in sorted(built, key=lambda x: -len(x.types)):  # the longest first
-                extension.extra_objects += self._start(
-                    [str(CPU / name) for name in isa.sources],
-                    output_dir=str(Path(self.build_temp) / isa.name),
-                    include_dirs=include,
-                    extra_postargs=[*flags, *isa.flags],
-                )
+        for isa in sorted(built, key=lambda x: -len(x.types)):  # the longest first
+            extension.extra_objects += self._start(
+                [str(CPU / name) for name in isa.sources],
+                output_dir=str(Path(self.build_temp) / isa.name),
+                include_dirs=include,
+                extra_postargs=[*flags, *isa.flags],
+            )
         super().build_extension(extension)
 
     def _add_header(self, extension: Extension, name: str, text: str) -> None:
