@@ -21,9 +21,12 @@ import platform
 import re
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from functools import partial
 from pathlib import Path
+from threading import Event, Thread
 from types import ModuleType
+from typing import Any
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
@@ -39,6 +42,8 @@ MODE = os.environ.get("FALCON_BUILD", "skip" if sys.platform == "win32" else "op
 MACHINE = os.environ.get("_PYTHON_HOST_PLATFORM", platform.machine()).rpartition("-")[2]
 if sys.platform == "darwin":  # a Python for two machines would compile everything for both
     os.environ.setdefault("ARCHFLAGS", f"-arch {MACHINE}")
+# Debugging information, of Python's own flags, which CFLAGS replaces, takes a quarter of the time.
+FIRST_FLAGS = [] if "CFLAGS" in os.environ else ["-g0"]
 OPENMP = os.environ.get("FALCON_THREADING") != "own"
 
 
@@ -88,12 +93,50 @@ class BuildOptional(build_ext):
             return
         self._record("")
 
+    def build_extensions(self) -> None:
+        """Compile the files of all extensions beside each other; then link each extension."""
+        usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+        self.pool = ThreadPoolExecutor(usable or os.cpu_count())
+        self.jobs: list[Future[list[str]]] = []
+        self.begun: list[str] = []
+        self.compile, link = self.compiler.compile, self.compiler.link_shared_object
+        links: list[partial[None]] = []
+        self.compiler.compile = self._start
+        self.compiler.link_shared_object = lambda *x, **y: links.append(partial(link, *x, **y))
+        is_done = Event()
+        Thread(target=self._tell, args=(is_done,), daemon=True).start()
+        try:
+            super().build_extensions()
+            wait(self.jobs, return_when=FIRST_EXCEPTION)
+        finally:
+            self.pool.shutdown(cancel_futures=True)
+            is_done.set()
+        for finish in (*(job.result for job in self.jobs), *links):
+            finish()
+
+    def _start(self, sources: list[str], output_dir: str, **options: Any) -> list[str]:
+        """Start to compile some files; return the names of the objects."""
+
+        def compile_one(source: str) -> list[str]:
+            self.begun.append(Path(source).stem)
+            return self.compile([source], output_dir, extra_preargs=FIRST_FLAGS, **options)
+
+        self.jobs += [self.pool.submit(compile_one, x) for x in sources]
+        return self.compiler.object_filenames(sources, output_dir=output_dir)
+
+    def _tell(self, is_done: Event) -> None:
+        while not is_done.wait(10):
+            if self.begun:
+                place = f"{len(self.begun)} of {len(self.jobs)}"
+                print(f"falcon: compiling {place} ({self.begun[-1]})", flush=True)
+
     def build_extension(self, extension: Extension) -> None:
         if extension.name == LOOPS:
             self._add_header(extension, "numpy_types.h", numpy_types())
         if extension.name != "falcon._cpu._core":
             super().build_extension(extension)
             return
+        self._compile_empty()  # a compiler that cannot be run ends it here
         flags = [*TABLE.COMMON_FLAGS]
         include = [str(CPU / TABLE.INCLUDE_DIR), self.build_temp]
         built = [x for x in TABLE.isas_for(MACHINE) if self._knows(x.flags)]
@@ -101,24 +144,16 @@ class BuildOptional(build_ext):
             print(f"falcon: no {isa.name} kernels: the compiler does not know their flags")
         tables = TABLE.tables(load_dtypes().ENGINE_NAMES, tuple(built))
         self._add_header(extension, TABLE.TABLES, tables)
-        headers = [str(CPU / name) for name in TABLE.HEADERS]
         if OPENMP and self._knows(TABLE.OPENMP_FLAGS, "omp.h"):
             extension.extra_compile_args += TABLE.OPENMP_FLAGS
             extension.extra_link_args += TABLE.OPENMP_FLAGS
-        running = []
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            for isa in built:
-                running.append(
-                    pool.submit(
-                        self.compiler.compile,
-                        [str(CPU / name) for name in isa.sources],
-                        output_dir=str(Path(self.build_temp) / isa.name),
-                        include_dirs=include,
-                        extra_postargs=[*flags, *isa.flags],
-                        depends=headers,
-                    )
-                )
-        extension.extra_objects = [name for made in running for name in made.result()]
+        for isa in sorted(built, key=lambda x: -len(x.types)):  # the longest first
+            extension.extra_objects += self._start(
+                [str(CPU / name) for name in isa.sources],
+                output_dir=str(Path(self.build_temp) / isa.name),
+                include_dirs=include,
+                extra_postargs=[*flags, *isa.flags],
+            )
         super().build_extension(extension)
 
     def _add_header(self, extension: Extension, name: str, text: str) -> None:
@@ -132,14 +167,17 @@ class BuildOptional(build_ext):
 
     def _knows(self, flags: tuple[str, ...], header: str = "stddef.h") -> bool:
         """Whether the compiler takes these flags, and has the header; another one may not."""
+        try:
+            self._compile_empty(flags, header)
+        except CompileError:
+            return False
+        return True
+
+    def _compile_empty(self, flags: tuple[str, ...] = (), header: str = "stddef.h") -> None:
         with tempfile.TemporaryDirectory() as folder:
             empty = Path(folder) / "empty.c"
             empty.write_text(f"#include <{header}>\nint nothing;\n", encoding="ascii")
-            try:
-                self.compiler.compile([str(empty)], output_dir=folder, extra_postargs=[*flags])
-            except CompileError:
-                return False
-        return True
+            self.compile([str(empty)], output_dir=folder, extra_postargs=[*flags])
 
     def get_outputs(self) -> list[str]:
         """Name only files that were built: a missing extension is no packaging error."""
@@ -209,19 +247,21 @@ def numpy_loops() -> list[Extension]:
             LOOPS,
             [str(folder / "_loops.c")],
             include_dirs=[get_include()],
+            extra_compile_args=["-O3"],  # CFLAGS may name none
         )
     ]
 
 
 setup(
     ext_modules=[
+        cpu_extension(),  # first: its kernels take longest
         *numpy_loops(),
-        cpu_extension(),
         discover_extension("walk", "_core"),
         discover_extension("numerical", "_fit"),
         Extension(
             "falcon._core.formulas",
             [str(CORE / "formulas.py")],
+            extra_compile_args=["-O3"],  # CFLAGS may name none
             depends=[str(CORE / "formulas.pxd")],
         ),
     ],

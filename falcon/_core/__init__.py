@@ -40,8 +40,18 @@
     text.py      tables, suggestions for misspelt words
 """
 
+import os
 import sys
+import warnings
 
+_folder = sys.modules["falcon"].__path__[0]
 if not getattr(sys.modules["falcon"], "__file__", None):  # a folder without an __init__.py
-    _folder = sys.modules["falcon"].__path__[0]
     raise ImportError(f"the folder {_folder} hides the package falcon: start Python in another one")
+if os.path.exists(f"{_folder}/app.py"):
+    warnings.warn(
+        f"the web framework falcon is installed in the same folder, {_folder}; this is "
+        "falcon-gemm, and either may be broken: use an environment for each, or uninstall both "
+        "(pip uninstall falcon falcon-gemm) and install the one that you need",
+        RuntimeWarning,
+        stacklevel=3,
+    )

@@ -17,7 +17,7 @@ import numpy as np
 from .method import Method
 from .model import seconds
 from .problem import Problem
-from .rates import UNMEASURED, Rates, classical_terms
+from .rates import UNMEASURED, DisturbedError, Rates, classical_terms
 from .timing import timed
 
 # The rates that are fitted; at a speed of _FAST nothing takes time.
@@ -27,10 +27,6 @@ _FAST = 1e30
 # rounds is that far apart, relative to the quickest; half of the calls may be disturbed. They
 # disturb all calls if this process has less than that share of a CPU.
 _LEAST_ROUNDS, _DISTURBED, _LEAST_CPU = 3, 0.15, 0.9
-
-
-class DisturbedError(RuntimeError):
-    """Other programs took so much of the machine that a measurement says little."""
 
 
 def fit_rates(

@@ -14,6 +14,10 @@ from typing import Any
 UNMEASURED = 1e15
 
 
+class DisturbedError(RuntimeError):
+    """Other programs took so much of the machine that a measurement says little."""
+
+
 def positive(name: str, *values: Any) -> None:
     """Raise TypeError or ValueError unless all values are finite numbers above 0."""
     not_negative(name, *values)

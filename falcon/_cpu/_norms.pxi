@@ -30,11 +30,12 @@ def norms(x, sums, int axis=0, int threads=1, isa=None, kind=None, cuts=None, to
             raise ValueError(f"sums hold {v[1].len} bytes; expected {lines * 8}, aligned to 8")
         if totals is not None:
             segments = len(cuts) - 1
-            if cuts[0] != 0 or cuts[segments] != steps or (cuts[1:] < cuts[:-1]).any():
+            if cuts[0] != 0 or cuts[segments] != steps or (cuts[1:] < cuts[:segments]).any():
                 raise ValueError(f"cuts {cuts} do not ascend from 0 to {steps}")
             PyObject_GetBuffer(cuts, &v[2], PyBUF_SIMPLE)
             PyObject_GetBuffer(totals, &v[3], PyBUF_SIMPLE | PyBUF_WRITABLE)
-            if v[2].len != (segments + 1) * sizeof(ptrdiff_t) or v[3].len != 16 * segments * lines:
+            nbytes = (segments + 1) * <Py_ssize_t>sizeof(ptrdiff_t)
+            if v[2].len != nbytes or v[3].len != 16 * segments * lines:
                 raise ValueError(f"totals hold {v[3].len} bytes; expected {16 * segments * lines}")
         with nogil:
             falcon_norms(k, start, lines, steps, rs, cs, threads, <double *>v[1].buf, odd,

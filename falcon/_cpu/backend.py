@@ -24,7 +24,6 @@ from .residues import modulo
 
 try:
     from . import _core, blocking, pool, rounding, share
-    from .measure import measure
     from .norms import norms_to_pack
     from .programs import complex_scheme
     from .runner import CpuRunner
@@ -174,6 +173,8 @@ class CpuBackend(Host):
         self, operand: DType, threads: int, budget: float = 1.0, device: int | None = None
     ) -> Rates:
         """Measure the rates of the cost model."""
+        from .measure import measure
+
         found = measure(self, operand.part or operand, threads, budget)
         return found if operand.part is None else found.slower(3)
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from math import ceil, isqrt, log2, sqrt
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -264,6 +263,8 @@ def _ratio(residual: np.ndarray, tolerance: np.ndarray) -> np.ndarray:
 
 def _quantile(chance: float, trials: int) -> float:
     """Return the value that the root mean square of normal numbers exceeds with that chance."""
+    from statistics import NormalDist
+
     share = 2 / (9 * trials)  # Wilson and Hilferty
     return float((1 - share - NormalDist().inv_cdf(chance) * sqrt(share)) ** 1.5)
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import platform
 import sys
-import warnings
 from contextlib import suppress
 from dataclasses import asdict
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from falcon._backends import BACKENDS, DEVICE, ENGINE, available_backends, device_backend
@@ -24,11 +22,6 @@ from falcon.decision.rates import rates, source
 
 # Distributions that hold the package cupy.
 _CUPY = ("cupy", "cupy-cuda12x", "cupy-cuda13x")
-_PACKAGE = Path(__file__).parents[1]
-_SEPARATE = (
-    "use an environment for each, or uninstall both (pip uninstall falcon falcon-gemm) and install "
-    "the one that you need"
-)
 
 
 def show_config(mode: str = "print") -> dict[str, Any] | None:
@@ -104,17 +97,6 @@ def rates_used(in_numbers: bool = False) -> dict[str, Any]:
             told = asdict(rates(*of)) if in_numbers else source(*of)
             found[f"{x.name} {operand.name}"] = told
     return found
-
-
-def warn_of_web_framework(package: Path = _PACKAGE) -> None:
-    """Warn if files of the web framework lie in falcon's folder, without importing a module."""
-    if os.path.exists(f"{package}/app.py"):
-        warnings.warn(
-            f"the web framework falcon is installed in the same folder, {package}; this is "
-            f"falcon-gemm, and either may be broken: {_SEPARATE}",
-            RuntimeWarning,
-            stacklevel=3,
-        )
 
 
 def libraries() -> dict[str, str]:

@@ -21,7 +21,6 @@ from falcon._core.plan import Candidate, Method, Plan
 from falcon._core.policy import Policy, host_policy
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
-from falcon._core.timing import REST_SECONDS
 from falcon.schemes import Scheme
 
 from .classical import classical_workspace, finish_bytes
@@ -47,6 +46,8 @@ class NumpyBackend(Host):
     @property
     def rest(self) -> float:
         """Threads of OpenBLAS spin after a call, unless they are falcon's."""
+        from falcon._core.timing import REST_SECONDS
+
         return 0.0 if threads.are_shared else REST_SECONDS
 
     def why_unavailable(self) -> str | None:

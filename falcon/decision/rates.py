@@ -30,11 +30,10 @@ from typing import Any, NamedTuple
 
 from falcon._core.cpus import cpu_family
 from falcon._core.dtypes import DType
-from falcon._core.fit import DisturbedError
 from falcon._core.options import Options
 from falcon._core.plan import Backend
 from falcon._core.problem import Problem
-from falcon._core.rates import Rates
+from falcon._core.rates import DisturbedError, Rates
 
 from .machine import MachineProfile, add, profile, revision
 from .store import RatesTable

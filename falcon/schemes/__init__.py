@@ -18,12 +18,16 @@
     published.py    layouts of other researchers' files
 """
 
+from typing import TYPE_CHECKING, Any
+
 from ._complex import M3, M4, ComplexScheme
 from ._scheme import Scheme, SchemeError
 from .algebra import classical, compose, cyclic, direct_sum, permuted, symmetries, transposed
 from .catalogue import best, get, names, register
-from .checking import Check, check
 from .loaders import dump, load, load_all
+
+if TYPE_CHECKING:  # else `__getattr__` imports them
+    from .checking import Check, check
 
 __all__ = [
     "M3",
@@ -48,3 +52,15 @@ __all__ = [
     "symmetries",
     "transposed",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in ("Check", "check"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import checking
+
+    return getattr(checking, name)
+
+
+def __dir__() -> set[str]:
+    return {*globals(), *__all__}

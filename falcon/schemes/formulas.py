@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -39,6 +38,8 @@ def printed(scheme: Any) -> str:
 
 def html(scheme: Any) -> str:
     """Return the head, and the formulas of up to a hundred products."""
+    from html import escape
+
     formula = f"$$\n{latex(scheme)}\n$$" if scheme.rank <= 100 else ""
     return f"<p>{escape(head(scheme))}</p>\n{formula}"
 

@@ -15,7 +15,7 @@ import falcon
 from falcon._core import threads
 from falcon._core.cpus import usable_cpus
 from falcon._core.dtypes import of
-from falcon._core.fit import DisturbedError
+from falcon._core.rates import DisturbedError
 from falcon._numpy import original
 from falcon._numpy.threads import exceeds, limited, numpy_blas
 

@@ -5,9 +5,9 @@ import pytest
 from falcon._backends import BACKENDS
 from falcon._core import fit
 from falcon._core.dtypes import of
-from falcon._core.fit import DisturbedError, fit_rates, timed_in_turn
+from falcon._core.fit import fit_rates, timed_in_turn
 from falcon._core.model import seconds
-from falcon._core.rates import Rates
+from falcon._core.rates import DisturbedError, Rates
 from falcon._cpu import blocking, measure
 
 from ..doors import Problem

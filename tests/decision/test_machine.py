@@ -13,8 +13,7 @@ import pytest
 
 import falcon
 from falcon._core.dtypes import of
-from falcon._core.fit import DisturbedError
-from falcon._core.rates import Rates
+from falcon._core.rates import DisturbedError, Rates
 from falcon.decision.machine import profile, revision
 from falcon.decision.rates import measure_all, rates
 from falcon.decision.store import read
