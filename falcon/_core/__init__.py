@@ -6,6 +6,7 @@
     arithmetic.py  Arithmetic: float32 multiplied by splits of bfloat16
     modular.py   Residues: exact products modulo p by floats or integers of few bits
     matrix.py    Matrix: how a matrix lies in memory, on the host or on a GPU
+    where.py     in which memory an array is
     problem.py   Problem: what the decision needs to know about a multiplication
     options.py   Options: keywords, settings and environment variables
     environment.py  environment variables that set no option

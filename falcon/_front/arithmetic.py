@@ -17,7 +17,7 @@ from falcon._core.dtypes import ON_GPUS, TABLE, DType, both, of
 from falcon._core.options import Options
 from falcon._core.plan import Backend
 from falcon._core.problem import Problem
-from falcon._gpu.where import unknown_type
+from falcon._core.where import unknown_type
 from falcon.schemes import Scheme
 
 from .adapters import Adapter

@@ -15,7 +15,7 @@ from falcon._core.dtypes import BFLOAT16, FLOAT8, FLOAT16, FLOAT32, DType, find_
 from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS
 from falcon._core.packed import PackedOperand
-from falcon._gpu.where import is_on_gpu
+from falcon._core.where import is_on_gpu
 
 from .adapters import Adapter, enter
 from .arithmetic import check_out

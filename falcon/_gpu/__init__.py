@@ -11,7 +11,7 @@
     kernels.py    compiled kernels and their launches; geometry.py: sizes of these
     sources.py    CUDA source text: generated definitions, followed by a file of kernels/
     matrix.py     a batch of matrices, an allocation; packed.py: the sums of A and B, a packed B
-    arrays.py     CuPy arrays and torch tensors as matrices; where.py: where an array is
+    arrays.py     CuPy arrays and torch tensors as matrices
     device.py     all that falcon uses of CuPy; cublas.py: of cuBLAS
     available.py  whether CuPy, a GPU and its libraries work here
     workspaces.py memory of calls, kept for captured graphs

@@ -12,11 +12,11 @@ from typing import Any
 
 from falcon._core.dtypes import DType, find, find_torch
 from falcon._core.matrix import Matrix
+from falcon._core.where import unknown_type
 from falcon.codegen.cuda_plan import ACCESS_BYTES
 
 from . import device
 from .matrix import Memory, Operand
-from .where import unknown_type
 
 
 def library_of(x: Any) -> Library:
@@ -73,9 +73,6 @@ class Library:
 
     def permuted(self, x: Any, axes: tuple[int, ...]) -> Any:
         return x.transpose(axes)
-
-    def matmul(self, a: Any, b: Any, out: Any) -> Any:
-        return self._module.matmul(a, b, out=out)
 
     def einsum(self, text: str, arrays: list[Any]) -> Any:
         return self._module.einsum(text, *arrays)

@@ -19,6 +19,7 @@ from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Method, Plan
 from falcon._core.policy import Policy
 from falcon._core.problem import Problem
+from falcon._core.where import device_of
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 
@@ -31,7 +32,6 @@ from .packed import Packed, Payload, Sums
 from .rates import DeviceRates, fixed, measure, shipped
 from .runner import GpuRunner
 from .steps import Step, run
-from .where import device_of
 
 # Without a limit, a call's workspace is at most one part in so many of the device's memory.
 _WORKSPACE_SHARE = 8

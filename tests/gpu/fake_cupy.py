@@ -169,11 +169,6 @@ def broadcast_to(array, shape):
     return array._like(np.broadcast_to(array._host, shape))
 
 
-def matmul(x1, x2, /, out=None):
-    np.matmul(x1._host, x2._host, out=out._host)
-    return out
-
-
 def einsum(*operands, **kwargs):
     return asarray(np.einsum(operands[0], *(x._host for x in operands[1:])))
 
@@ -305,7 +300,7 @@ def modules():
     """Return what to put into sys.modules."""
     cupy = types.ModuleType("cupy")
     cupy.__version__ = "14.2.0"
-    for thing in (ndarray, empty, asarray, asnumpy, broadcast_to, matmul, einsum, RawModule):
+    for thing in (ndarray, empty, asarray, asnumpy, broadcast_to, einsum, RawModule):
         setattr(cupy, thing.__name__, thing)
     runtime = types.SimpleNamespace(
         getDeviceCount=lambda: DEVICES,

@@ -22,7 +22,7 @@ from falcon._backends import DEVICE
 from falcon._core.dtypes import DType
 from falcon._core.matrix import Matrix
 from falcon._core.packed import PackedOperand
-from falcon._gpu.where import is_on_gpu as is_on_gpu
+from falcon._core.where import is_on_gpu as is_on_gpu
 
 from . import host
 

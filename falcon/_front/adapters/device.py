@@ -14,12 +14,12 @@ from falcon._backends import DEVICE, get_backend
 from falcon._core.dtypes import DType, of
 from falcon._core.matrix import Matrix
 from falcon._core.packed import PackedOperand
+from falcon._core.where import device_of
 from falcon._gpu import kernels, workspaces
 from falcon._gpu.arrays import Library, library_of
 from falcon._gpu.device import current, on
 from falcon._gpu.operands import duplicate
 from falcon._gpu.steps import run
-from falcon._gpu.where import device_of
 
 from ..validate import refuse_packed
 

@@ -14,7 +14,7 @@ from falcon._core.arrays import has_own_rules, is_dense, to_array, to_target
 from falcon._core.dtypes import DType, find, find_torch, native
 from falcon._core.matrix import Matrix, of_array
 from falcon._core.packed import PackedOperand
-from falcon._gpu.where import is_on_gpu
+from falcon._core.where import is_on_gpu
 
 from ..validate import check_numeric, refuse_packed
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from falcon._core.dtypes import ON_GPUS
-from falcon._core.packed import PackedOperand
+from .dtypes import ON_GPUS
+from .packed import PackedOperand
 
 # kDLCUDA and kDLCUDAManaged of the DLPack standard.
 _CUDA_KINDS = (2, 13)
