@@ -86,10 +86,10 @@ class OnGpu(Comparison):
             call = partial(falcon.gemm, a, right, out=out, **how)
             return side(name, call, **about, extra_bytes=panel_bytes(right))
 
-        library = library_of(a)
-        by_cublas = partial(import_module("cupy").matmul, a, b, out=out)
-        if not row.is_complex:
-            x, y, z = (Operand.of(library.matrix(m)) for m in (a, b, out))
+        if row.is_complex:
+            by_cublas = partial(import_module("cupy").matmul, a, b, out=out)
+        else:
+            x, y, z = (Operand.of(library_of(m).matrix(m)) for m in (a, b, out))
             steps = cublas.products(shape.M, shape.N, shape.K, x, y, z, operand=row)
             by_cublas = partial(run, *steps)
         packed = falcon.pack(b, rows=shape.M, **self.settings)
