@@ -52,7 +52,9 @@ SPLIT = Arithmetic("bf16x6", 3, 0.5, 17.0), Arithmetic("bf16x3", 2, 16.0, 200.0)
 BY_FLOAT16 = Arithmetic("fp16x3", 2, 1.0, 16.0, "float16")
 # Operands rounded to the 11 bits of TF32, on GPUs.
 TF32 = Arithmetic("tf32", 1, 1.0, 0.0)
+# float64 by cuBLAS in fixed point, of as many bits as the numbers need.
+FIXED = Arithmetic("fixed", 1, 1.0, 0.0)
 # int64 as float64; no value of the option: data decide, and results do not depend on it.
 INT64_BY_FLOAT64 = Arithmetic("float64", 1, 1.0, 0.0)
-# Values of the option; the last two do nothing in host memory.
-NAMES = ("auto", "native", *(x.name for x in (*SPLIT, BY_FLOAT16, TF32)))
+# Values of the option; the last three do nothing in host memory.
+NAMES = ("auto", "native", *(x.name for x in (*SPLIT, BY_FLOAT16, TF32, FIXED)))

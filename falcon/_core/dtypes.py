@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .arithmetic import BY_FLOAT16, INT64_BY_FLOAT64, SPLIT, TF32, Arithmetic
+from .arithmetic import BY_FLOAT16, FIXED, INT64_BY_FLOAT64, SPLIT, TF32, Arithmetic
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,10 +154,10 @@ def _pair(left: DType, right: DType) -> DType:
     )
 
 
-def _float32_by(how: Arithmetic, unit_roundoff: float = 2.0**-24, **about: Any) -> DType:
-    about |= {"sums": FLOAT32, "wide": (FLOAT32,), "cuda": FLOAT32.cuda}
-    pair = FLOAT32, FLOAT32
-    return DType(f"float32 by {how.name}", 4, unit_roundoff, pair=pair, arithmetic=how, **about)
+def _by(how: Arithmetic, row: DType, unit_roundoff: float = 0.0, **about: Any) -> DType:
+    about |= {"sums": row, "wide": (row,), "cuda": row.cuda, "pair": (row, row), "arithmetic": how}
+    unit_roundoff = unit_roundoff or row.unit_roundoff
+    return DType(f"{row.name} by {how.name}", row.itemsize, unit_roundoff, **about)
 
 
 def _by_float(row: DType) -> DType:
@@ -241,11 +241,12 @@ FLOAT8 = {
 # Two types in one product: results are accumulators.
 PAIRS = (_pair(UINT8, INT8), _pair(INT8, UINT8))
 # float32 by other arithmetic: by parts, and rounded.
-BY_ARITHMETIC = {x.name: _float32_by(x, engine=f"f32{x.name.removeprefix('bf16')}") for x in SPLIT}
+BY_ARITHMETIC = {x.name: _by(x, FLOAT32, engine=f"f32{x.name.removeprefix('bf16')}") for x in SPLIT}
 BY_ARITHMETIC_ON_GPUS = {
     SPLIT[0].name: BY_ARITHMETIC[SPLIT[0].name],
-    TF32.name: _float32_by(TF32, 2.0**-11, cublas_sums="CUBLAS_COMPUTE_32F_FAST_TF32"),
-    BY_FLOAT16.name: _float32_by(BY_FLOAT16),
+    TF32.name: _by(TF32, FLOAT32, 2.0**-11, cublas_sums="CUBLAS_COMPUTE_32F_FAST_TF32"),
+    BY_FLOAT16.name: _by(BY_FLOAT16, FLOAT32),
+    FIXED.name: _by(FIXED, FLOAT64, cublas_sums="CUBLAS_COMPUTE_64F_EMULATED_FIXEDPOINT"),
 }
 # Integers of 64 bits by kernels for float64, where all sums are integers of 53 bits.
 BY_FLOAT = {row: _by_float(row) for row in (INT64, UINT64)}

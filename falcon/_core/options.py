@@ -84,9 +84,10 @@ class Options:
     arithmetic: str = _option(
         "auto",
         "FALCON_ARITHMETIC",
-        """{"auto", "native", "bf16x6", "bf16x3", "fp16x3", "tf32"}
+        """{"auto", "native", "bf16x6", "bf16x3", "fp16x3", "tf32", "fixed"}
         How float32 is multiplied: by three bfloat16 parts, as accurately, or by two (`max_growth`
-        16); on a GPU by two float16 parts (errors up to twice as large), or as TF32.
+        16); on a GPU by two float16 parts (errors up to twice as large), or as TF32. "fixed":
+        float64 on a GPU, by cuBLAS in fixed point.
         "auto" is "bf16x6", on a GPU "fp16x3", where that is faster, and "native" for a scheme by
         name.""",
         partial(checks.check_choice, NAMES),

@@ -61,7 +61,7 @@ class PackedOperand:
     panels : numpy.dtype, optional
         Dtype of the packed B, if it is not `dtype`, and of A (int8 and uint8 go together, too).
     arithmetic : str
-        How products of its elements are formed: "native", or by bfloat16 parts, which it holds.
+        How products of its elements are formed: "native", by parts, which it holds, or otherwise.
     kept : tuple of (str, object)
         Options of `falcon.pack` that products by a B that is not packed take; empty if it is.
     modulus : int, optional

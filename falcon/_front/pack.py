@@ -162,9 +162,7 @@ def _check_limit(plan: Plan) -> None:
 
 def _packed(plan: Plan, source: Any, factor: Any, pack_again: Callable) -> PackedOperand:
     problem, how = plan.problem, plan.method.arithmetic
-    if how is not None and how.parts == 1:  # TF32: the panels hold float32
-        how = None
-    is_judged = plan.guarded or (how is not None and plan.scheme is None)
+    is_judged = plan.guarded or (plan.method.splits > 1 and plan.scheme is None)
     is_judged = is_judged or may_centre(plan)
     known: tuple[Any, Any] = plan.backend.column_norms(factor, plan) if is_judged else (None, None)
     payload = (plan.backend.pack if plan.residues is None else _of_residues)(factor, plan)

@@ -112,9 +112,14 @@ def planning_state() -> tuple:
     return generation(), revision()
 
 
+def _key(problem: Problem, options: Options) -> tuple:
+    """Return what is equal for equal plans; a setting of arithmetic is for what it fits alone."""
+    return problem, options, planning_state(), options.arithmetic == settings().arithmetic
+
+
 def plan_for(problem: Problem, options: Options) -> Plan:
     """Return the cached plan of a problem, or make one."""
-    key = (problem, options, planning_state())
+    key = _key(problem, options)
     found = _plans.get(key)
     if found is not None:
         return found
@@ -137,7 +142,7 @@ def plan_for(problem: Problem, options: Options) -> Plan:
 
 def is_kept(plan: Plan) -> bool:
     """Whether calls like that of a plan take it again."""
-    return _plans.get((plan.problem, plan.options, planning_state())) is plan
+    return _plans.get(_key(plan.problem, plan.options)) is plan
 
 
 def predicted(made: Plan) -> Candidate:

@@ -37,6 +37,7 @@ from .steps import Step, run
 _WORKSPACE_SHARE = 8
 
 
+_FIXED = BY_ARITHMETIC_ON_GPUS["fixed"]
 _POLICY = Policy(
     # Below these sizes no LCMA was faster (H200: float32 at 2048^3 0.98, at 3072^3 1.05), and the
     # launches take the host as long as the product takes the device.
@@ -80,6 +81,8 @@ class GpuBackend:
         if problem.operand.cuda is None:
             known = ", ".join(x.name for x in CUDA)
             return f"GPU matrices must be of {known}, not {problem.operand}"
+        if operand is _FIXED and tuple(map(int, cublas.version().split(".")[:2])) < (13, 1):
+            return f"products in fixed point need cuBLAS 13.1; this is {cublas.version()}"
         if problem.is_wide:
             return f"the operands are cast to {problem.result} first"
         return None

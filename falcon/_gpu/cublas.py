@@ -28,6 +28,8 @@ _MATH_MODE = 16
 # Products of the largest parts are at most that long, and cuBLAS adds the next one to the last; one
 # beyond the second number is cut in two, because float32 sums as short err less.
 _LONGEST, _WHOLE = 1024, 600
+# That CuPy does not name.
+_COMPUTE_TYPES = {"CUBLAS_COMPUTE_64F_EMULATED_FIXEDPOINT": 79}
 # CUBLAS_OP_N, CUBLAS_OP_T.
 _OPERATIONS = {False: 0, True: 1}
 _OPERAND = (c_void_p, c_int, c_int64, c_int64)  # pointer, type, leading dimension, step
@@ -146,7 +148,7 @@ def products(
                 byref(scalar(1.0 if made else beta)),
                 *(out.pointer, out.dtype.cublas, out.ld, out.step),
                 batch,
-                getattr(_wrapper(), name),
+                _COMPUTE_TYPES.get(name) or getattr(_wrapper(), name),
                 _wrapper().CUBLAS_GEMM_DEFAULT,
             )
             made.append(Product(arguments, stage))

@@ -82,7 +82,7 @@ def named_row(problem: Problem, options: Options) -> DType | None:
         if options.arithmetic in BY_ARITHMETIC and options.arithmetic != settings().arithmetic:
             raise TypeError(f"arithmetic {options.arithmetic!r} is for matrices in host memory")
         return None
-    if problem.operand is problem.result is FLOAT32:
+    if problem.operand is problem.result is row.left:
         how = row.arithmetic
         assert how is not None  # for type checkers
         if options.max_growth < how.growth:
@@ -94,8 +94,8 @@ def named_row(problem: Problem, options: Options) -> DType | None:
     if options.arithmetic == settings().arithmetic:
         return None
     raise TypeError(
-        f"arithmetic {options.arithmetic!r} multiplies float32 to float32, not {problem.operand} "
-        f"to {problem.result}"
+        f"arithmetic {options.arithmetic!r} multiplies {row.left} to {row.left}, not "
+        f"{problem.operand} to {problem.result}"
     )
 
 

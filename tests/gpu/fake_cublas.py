@@ -86,12 +86,15 @@ def cublasGemmStridedBatchedEx_64(handle, transa, transb, m, n, k, alpha, A, Aty
                                   batchCount, computeType, algo):  # fmt: skip
     if handle != HANDLE:
         return 1
-    kinds, computeType = _types(), {68: "32F", 77: "32F_FAST_TF32", 70: "64F"}[computeType]
+    kinds, computeType = (
+        _types(),
+        {68: "32F", 77: "32F_FAST_TF32", 70: "64F", 79: "64F_EMULATED_FIXEDPOINT"}[computeType],
+    )
     assert STATE.stream == STATE.current, "a product in another stream than the current one"
     assert MATH_MODES[handle] == 16, "no TF32, no sums of 16 bits"
     assert STATE.workspace or not STATE.capturing, "the workspace of the handle, in a graph"
     assert (kinds[Atype] is kinds[Btype]) and kinds[Ctype] in (kinds[Atype], np.float32)
-    sums = np.float64 if computeType == "64F" else np.float32
+    sums = np.float64 if computeType.startswith("64F") else np.float32
     alpha, beta = (_scalar(x, sums) for x in (alpha, beta))
     STATE.products.append(((m, n, k), batchCount, float(beta), computeType))
     a_shape, b_shape = ((k, m) if transa else (m, k)), ((n, k) if transb else (k, n))
