@@ -28,10 +28,10 @@ def formed(layout, a, b, c):
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@pytest.mark.parametrize("kind", ["f32", "f64"])
+@pytest.mark.parametrize("kind", ["f32", "f64", "f16"])
 @pytest.mark.parametrize("scheme", ["strassen", "3x6x4:54", "strassen@3x4x6:54"])
 def test_sums_are_those_of_the_slices(isa, kind, scheme):
-    rng, dtype = np.random.default_rng(1), {"f32": "f4", "f64": "f8"}[kind]
+    rng, dtype = np.random.default_rng(1), {"f32": "f4", "f64": "f8", "f16": "f2"}[kind]
     for M, N, K in SHAPES:
         a, b = rng.integers(-9, 9, (M, K)).astype(dtype), rng.integers(-9, 9, (K, N)).astype(dtype)
         for order in ("CCC", "FFF", "CFC", "FCF", "CCF"):
