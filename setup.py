@@ -10,6 +10,7 @@ If compiling fails, the installation succeeds all the same: the reason is record
     FALCON_BUILD=require       fail if an extension cannot be built
     FALCON_BUILD=skip          do not build any (the default on Windows)
     FALCON_THREADING=own       leave out OpenMP's threads, as wheels do
+    CFLAGS="-g -O3"            debugging information, which is left out without CFLAGS
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ MODE = os.environ.get("FALCON_BUILD", "skip" if sys.platform == "win32" else "op
 MACHINE = os.environ.get("_PYTHON_HOST_PLATFORM", platform.machine()).rpartition("-")[2]
 if sys.platform == "darwin":  # a Python for two machines would compile everything for both
     os.environ.setdefault("ARCHFLAGS", f"-arch {MACHINE}")
-# Debugging information, of Python's own flags, which CFLAGS replaces, takes a quarter of the time.
+# -g is among Python's own flags, which CFLAGS replaces, and takes a quarter of a compiler's time.
 FIRST_FLAGS = [] if "CFLAGS" in os.environ else ["-g0"]
 OPENMP = os.environ.get("FALCON_THREADING") != "own"
 
