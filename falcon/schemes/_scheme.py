@@ -88,7 +88,8 @@ class Scheme:
         ----------
         text : str
             Lines, or parts between semicolons, ``name = sum``: products such as
-            ``h1 = (a11 + a22)(b11 + b22)``, named sums of entries or products, the entries of C.
+            ``h1 = (a11 + a22)(b11 + b22)``, also with ``*`` or ``@``, named sums of entries or
+            products, the entries of C.
             Entries are ``a12``, ``A12``, ``a_{12}`` or ``a[1,2]``; ``a1,12`` where an index has two
             digits. ``#`` begins a comment. In lines without names, ``(a11 + a22)(b11)(c12 - c22)``,
             c12 is entry 21 of C. The format is the smallest one that holds all entries.

@@ -17,12 +17,15 @@ import numpy as np
 from ._checks import SchemeError
 
 _TOKENS = re.compile(
-    r"\s*(?:(?P<number>\d+(?:/\d+|\.\d+)?)|(?P<name>[A-Za-z]\w*(?:,\d+)?)|(?P<sign>[-+*/()]))"
+    r"\s*(?:(?P<number>\d+(?:/\d+|\.\d+)?)|(?P<name>[A-Za-z]\w*(?:,\d+)?)|(?P<sign>[-+*/@()]))"
 )
 _ENTRY = re.compile(r"([abcABC])_?(?:(\d)(\d)|(\d+),(\d+))")
 # What papers and LaTeX write, and what is read in its place.
 _WRITTEN = (
     (r"#.*|^\s*Simplify\(.*", ""),  # a comment; the proof in scripts of Yacas
+    # What `print` and ``python -m falcon schemes --show`` write before formulas, and after them.
+    (r"^.*<\d+,\d+,\d+;\d+>: speed-up bound .*\n.*\n(source: .*)?", ""),
+    (r"^with shared sums, \d+ additions:\n[\s\S]*", ""),
     (":=", "="),
     ("\u2212", "-"),
     (r"[\u00b7\u22c5]|\\cdot\b", "*"),
@@ -87,6 +90,8 @@ class _Reader:
                 terms = self.outputs.setdefault((i, j), _Sum("h", {})).terms
                 terms[product] = terms.get(product, Fraction(0)) + x
             return
+        if line.startswith("... and"):
+            raise self._error("print has left formulas out; scheme.save(path) writes all")
         if not equals or not re.fullmatch(r"[A-Za-z]\w*(,\d+)?", name):
             raise self._error("expected 'name = sum'")
         entry = _ENTRY.fullmatch(name)
@@ -160,10 +165,10 @@ class _Reader:
         return total
 
     def _term(self) -> _Sum:
-        """Factors one after the other, with or without ``*``; ``/`` before a number."""
+        """Factors one after the other, with ``*``, ``@`` or neither; ``/`` before a number."""
         value = self._factor()
         while self.tokens and self.tokens[0] not in "+-)":
-            sign = self.tokens.pop(0) if self.tokens[0] in "*/" else "*"
+            sign = self.tokens.pop(0) if self.tokens[0] in "*/@" else "*"
             factor = self._factor()
             if sign == "/":
                 if factor.kind or not factor.terms[None]:

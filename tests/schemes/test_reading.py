@@ -1,6 +1,7 @@
 """Formulas as text, back and forth, and what is said of those that are wrong."""
 
 import json
+import re
 from fractions import Fraction
 from pathlib import Path
 
@@ -38,6 +39,13 @@ def test_what_papers_write(entry):
             written = entry.format(i, j).replace("a", letter).replace("A", letter.upper())
             text = text.replace(f"{letter}{i}{j}", written)
     text = text.replace("-", "\u2212").replace(")(", ") \u00b7 (").replace("\n", "  # so\n")
+    assert Scheme.from_formulas(text).same_coefficients(get("strassen"))
+
+
+@pytest.mark.parametrize("product", ["*", " * ", " @ "])
+def test_signs_of_products(product):
+    text = re.sub(r"(?<=\)) ?(?=[(b])|(?<=a\d\d) (?=\()", product, STRASSEN)
+    assert text.count(product.strip()) == 7
     assert Scheme.from_formulas(text).same_coefficients(get("strassen"))
 
 
