@@ -132,7 +132,7 @@ def _verify(path: str, rows: list[tuple[str, ...]]) -> bool:
     if whole is not None and not whole:
         size = f"<{','.join(map(str, whole.format))};{whole.rank}>"
         count = f"{len(whole.violations)} of {whole.equations}"
-        rows.append((name, size, count, "", "", "; ".join(whole.differences)))
+        rows.append((name, size, count, "", "", "; ".join(whole.notes + whole.differences)))
     rows += [
         (name, repr(x).split()[-1][:-1], "0", str(x.additions.reduced), f"{x.rms_growth:.2f}",
          x.name if len(right) > 1 else "")

@@ -25,7 +25,7 @@ from ._checks import BrentError, as_matrices
 from ._coefficients import exact_array
 from ._scheme import Scheme, SchemeError
 from .published import MOST_COEFFICIENTS
-from .reading import coefficients
+from .repair import proving
 
 FORMULAS = (".txt", ".exp")
 SUFFIXES = (".json", ".npz", ".sms", *FORMULAS, ".m", ".mpl")
@@ -273,9 +273,9 @@ def _from_sms(path: Path, most_work: int) -> Scheme:
 
 
 def _from_text(text: str, name: str, source: str, most_work: int) -> Scheme:
-    U, V, W = coefficients(text)
-    brent.check_work("it", brent.work(*map(exact_array, (U, V, W), "UVW")), most_work)
-    return Scheme(U, V, W, name, source=source)
+    with proving(text) as (U, V, W):
+        brent.check_work("it", brent.work(*map(exact_array, (U, V, W), "UVW")), most_work)
+        return Scheme(U, V, W, name, source=source)
 
 
 def _assemble(

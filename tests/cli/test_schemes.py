@@ -204,7 +204,7 @@ def test_a_class_of_schemes_is_checked_in_one_table(capsys, tmp_path, clean):
     assert status == 1
     lines = out.splitlines()
     assert lines[1].split() == ["ada.txt", "<2,2,2;7>", "0", "18", "2.00"]
-    assert "2 of 64" in lines[2] and "h4: the coefficient of b11 is 1" in lines[2]
+    assert "2 of 64" in lines[2] and "line h4: try a22 (-b11 + b21)" in lines[2]
     assert "a sum of B times a sum of A" in lines[3]
     assert lines[4].split() == ["dan.json", "<2,2,2;7>", "0", "15", "2.65"]
     assert run(capsys, "schemes", "--verify", paths[0])[0] == 0
