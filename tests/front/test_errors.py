@@ -133,7 +133,7 @@ def test_a_packed_operand_is_b_alone():
 
 
 class OfMpmath(list):
-    """Like a mpmath.matrix: `np.asarray` makes a vector of its entries, whose products are wrong."""
+    """Like a mpmath.matrix: `np.asarray` makes a vector of its entries, whose product is wrong."""
 
     __module__ = "mpmath.matrices.matrices"
     tolist = list.copy
