@@ -62,15 +62,10 @@ def numpy_product(adapter: Adapter, a: Any, b: Any, out: Any, dtype: Any, option
 
 
 def _warn_of_objects(a: Any, b: Any) -> None:
-    products = max(a.size * np.prod(b.shape[-1:]), b.size * np.prod(a.shape[-2:-1]))
-    if products * _OBJECT > _LONG:
-        warn(
-            "matmul: NumPy multiplies objects one by one, which takes "
-            f"{products * _OBJECT:.0f} s or more; as numbers (numpy.asarray(a, float)) falcon "
-            "multiplies them",
-            RuntimeWarning,
-            stacklevel=4,  # who called falcon.matmul
-        )
+    seconds = _OBJECT * max(a.size * np.prod(b.shape[-1:]), b.size * np.prod(a.shape[-2:-1]))
+    if seconds > _LONG:
+        text = f"matmul: NumPy multiplies objects one by one, which takes {seconds:.0f} s or more"
+        warn(f"{text}; falcon multiplies numpy.asarray(a, float)", RuntimeWarning, stacklevel=4)
 
 
 def is_taken_over(adapter: Adapter, named: Mapping[str, Any], options: Options) -> bool:

@@ -170,7 +170,7 @@ def _near(
             continue
         change = getattr(scheme, "UVW"[which]) - cut[which]
         if read is not None and (line := in_one_line(read, which, change)) is not None:
-            found.append(((0, line[0]), scheme, (line[1],)))
+            found.append(((0, line), scheme, line[2:]))
         elif [x.shape for x in cut] == [x.shape for x in factors]:
             texts = _differences(factors, scheme, read)
             found.append(((1, len(texts)), scheme, texts))

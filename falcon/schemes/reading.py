@@ -40,6 +40,7 @@ _WRITTEN = (
 _MOST_BITS, _MOST_TERMS, _MOST_VOLUME = 128, 2**20, 2**15
 _KINDS = {"": "a number", "a": "a sum of A", "b": "a sum of B", "h": "a sum of products",
           "c": "a sum of C", "t": "a sum of trilinear terms"}  # fmt: skip
+AXES = {"a": ("m", "k"), "b": ("k", "n"), "c": ("m", "n")}  # of entries
 Place = tuple[int, int]
 
 
@@ -165,21 +166,18 @@ class Formulas:
         return U, V, W
 
     @property
-    def used(self) -> dict[str, set[Place]]:
+    def used(self) -> set[tuple[str, Place]]:
         """The entries of A and B that are multiplied, and those of C that are given."""
-        a, b = ({x for pair in self.products for x in pair[i].terms if type(x) is tuple}
-                for i in (0, 1))  # fmt: skip
-        return {"a": a, "b": b, "c": set(self.outputs)}
+        sums = ((letter, x) for pair in self.products for letter, x in zip("ab", pair, strict=True))
+        found = {(letter, x) for letter, y in sums for x in y.terms if type(x) is tuple}
+        return found | {("c", x) for x in self.outputs}
 
     @property
     def format(self) -> tuple[int, int, int]:
         """m, k, n of the smallest format that holds all entries."""
-        a, b, c = self.used.values()
-        return (
-            1 + max(i for i, _ in a | c),
-            1 + max(*(l for _, l in a), *(l for l, _ in b)),
-            1 + max(j for _, j in b | c),
-        )
+        places = [dict(zip(AXES[letter], place, strict=True)) for letter, place in self.used]
+        m, k, n = (1 + max(x.get(axis, 0) for x in places) for axis in "mkn")
+        return m, k, n
 
     def _tokens(self, text: str) -> list[str]:
         tokens, at = [], 0

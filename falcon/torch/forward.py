@@ -1,6 +1,4 @@
-"""What a whole forward pass gains by the layers that were converted, and what it costs.
-
-Both are timed in turns, and compared with a pass in the next wider type.
+"""What a whole forward pass gains by the layers that were converted: both are timed in turns.
 
 The gains of single layers do not tell it: threads of torch's other operators go on spinning when a
 layer begins, and take CPUs from it.
@@ -16,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.utils._pytree import tree_leaves, tree_map
 
 from falcon._core.timing import LEAST_PAIRS, Estimate, interleave, repeats_for
 
@@ -46,7 +45,7 @@ class Forward:
         In which type the errors were measured; "": nothing was converted, or there is no wider one.
     error_of_torch, error : float, optional
         Error of the pass with torch's layers, and with falcon's, over the norm of its results;
-        None: unknown, as the model fails in that type.
+        None: unknown, as the model fails in that type or returns no floats.
 
     Examples
     --------
@@ -68,16 +67,19 @@ class Forward:
     error: float | None = None
 
     def __str__(self) -> str:
-        errors = "unknown, as the model fails there"
-        if self.error is not None:
-            errors = (
-                f"{self.error_of_torch:.3g} with torch's layers, {self.error:.3g} with falcon's"
-            )
+        errors = "{:.3g} with torch's layers, {:.3g} with falcon's"
+        if self.error is None:
+            errors = "unknown, as the model fails there or returns no floats"
         return (
             f"forward pass of {self.rows} rows: {1e3 * self.seconds:.3g} ms with torch's layers, "
             f"{100 * self.share:.0f} % in those that are on falcon now\ngain of the pass "
             f"{self.gain:.2f} ({self.low:.2f} to {self.high:.2f}): {self.verdict}"
-        ) + (f"\nerror of the pass against {self.wider}: {errors}" if self.wider else "")
+        ) + (
+            f"\nerror of the pass against {self.wider}: "
+            + errors.format(self.error_of_torch, self.error)
+            if self.wider
+            else ""
+        )
 
 
 def compare(model: nn.Module, layers: Mapping[str, nn.Module], example: Any) -> Forward:
@@ -126,29 +128,26 @@ def compare(model: nn.Module, layers: Mapping[str, nn.Module], example: Any) -> 
 
 def _errors(call: Callable[..., Any], wider: torch.dtype) -> tuple[float | None, float | None]:
     """Return the relative errors of passes by torch's and by falcon's layers."""
+
+    def floats(*how: Any) -> list[Tensor]:
+        return [x for x in tree_leaves(call(*how)) if _is_float(x)]
+
+    def norm(some: list[Tensor]) -> float:
+        return sum(float(x.norm(dtype=torch.float64)) ** 2 for x in some) ** 0.5
+
     try:
-        right = _floats(call(nn.Linear, wider))
+        right = floats(nn.Linear, wider)
     except (RuntimeError, TypeError, ValueError, MemoryError):  # a type is fixed in the model
         return None, None
-    norm = sum(float(x.norm(dtype=torch.float64)) ** 2 for x in right) ** 0.5
-    theirs, ours = (
-        sum(
-            float((x.to(y.dtype) - y).norm(dtype=torch.float64)) ** 2
-            for x, y in zip(_floats(call(kind)), right, strict=True)
-        )
-        ** 0.5
-        / max(norm, 1e-300)
-        for kind in (nn.Linear, FalconLinear)
-    )
-    return theirs, ours
+    if not right:
+        return None, None
+    pairs = (zip(floats(kind), right, strict=True) for kind in (nn.Linear, FalconLinear))
+    theirs, ours = (norm([x.to(y.dtype) - y for x, y in some]) for some in pairs)
+    return theirs / (norm(right) or 1.0), ours / (norm(right) or 1.0)
 
 
-def _floats(made: Any) -> list[Tensor]:
-    """Return the tensors of floats in what a model returns."""
-    if isinstance(made, Tensor):
-        return [made] if made.is_floating_point() else []
-    held = made.values() if isinstance(made, Mapping) else made
-    return [y for x in held for y in _floats(x)] if isinstance(made, Mapping | list | tuple) else []
+def _is_float(x: Any) -> bool:
+    return isinstance(x, Tensor) and x.is_floating_point()
 
 
 def watch(
@@ -188,15 +187,11 @@ def _run(model: nn.Module, example: Any, dtype: torch.dtype | None = None) -> An
 
     `dtype`: of all floats, of the model too.
     """
-
-    def wide(x: Any) -> Any:
-        return x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x
-
     given, words = (example if isinstance(example, tuple) else (example,)), {}
     if isinstance(example, Mapping):
         given, words = (), {**example}
     if dtype is None:
         return model(*given, **words)
-    held = {name: wide(x) for name, x in (*model.named_parameters(), *model.named_buffers())}
-    words = {name: wide(x) for name, x in words.items()}
-    return functional_call(model, held, tuple(map(wide, given)), words)
+    held = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    wide = tree_map(lambda x: x.to(dtype) if _is_float(x) else x, (held, given, words))
+    return functional_call(model, *wide)

@@ -53,22 +53,20 @@ class Report:
             table.append((name, size, x["dtype"], x["scheme"] or "torch", str(x["min_m"] or "-"),
                           gain, f"{used / 2**20:.1f}", x["reason"]))  # fmt: skip
         taken = sum(x["scheme"] is not None for x in self.rows)
-        return (
-            f"{format_table(table, left=4)}\n{taken} of {len(self.rows)} layers on falcon, "
-            f"{self.extra_bytes / 2**20:.1f} MiB of panels\n"
+        lines = [
+            format_table(table, left=4),
+            f"{taken} of {len(self.rows)} layers on falcon, "
+            f"{self.extra_bytes / 2**20:.1f} MiB of panels",
             "gain: torch's time over falcon's (?: predicted; over falcon without panels, "
-            "on a GPU over cuBLAS)\n"
-            "from rows: torch multiplies fewer; MiB: panels, 0 where the weight is taken as it is"
-        ) + (f"\n{self.forward}{self._advice()}" if self.forward else "")
-
-    def _advice(self) -> str:
-        assert self.forward is not None  # for type checkers
-        if not any(x["scheme"] for x in self.rows) or self.forward.verdict == "faster":
-            return ""
-        return (
-            "\nthe pass is not surely faster: falcon.torch.revert_(model) makes all layers torch's "
-            "again,\nas convert_(model, example=..., min_gain=1.0) does by itself"
-        )
+            "on a GPU over cuBLAS)",
+            "from rows: torch multiplies fewer; MiB: panels, 0 where the weight is taken as it is",
+        ]
+        if self.forward is not None:
+            lines.append(str(self.forward))
+            if taken and self.forward.verdict != "faster":
+                undo = "falcon.torch.revert_(model), or min_gain=1.0, undoes it"
+                lines.append(f"the pass is not surely faster: {undo}")
+        return "\n".join(lines)
 
     __repr__ = __str__
 
