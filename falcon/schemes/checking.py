@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from os import PathLike
@@ -132,11 +132,11 @@ def check(U: Any, V: Any = None, W: Any = None) -> Check:
     read = None
     if V is None and W is None:
         is_path = isinstance(U, PathLike) or (isinstance(U, str) and is_name(U))
-        with (
-            suppress(SchemeError) if is_path else nullcontext()
-        ):  # other formats, or the path fails
-            if not is_path or str(U).lower().endswith(FORMULAS):
-                read = Formulas(text_of(content_of(Path(U)), Path(U)) if is_path else U)
+        if not is_path:
+            read = Formulas(U)
+        elif str(U).lower().endswith(FORMULAS):
+            with suppress(SchemeError):  # another format, or `factors_of` says why
+                read = Formulas(text_of(content_of(Path(U)), Path(U)))
         U, V, W = factors_of(Path(U)) if read is None else read.factors()
     elif isinstance(U, str):
         raise SchemeError("formulas are given as U; V and W are then not expected")

@@ -93,7 +93,8 @@ def in_one_line(read: Formulas, which: int, change: np.ndarray) -> Line | None:
     first: Any = next(iter(moved), None)
     if which == 2 and len(moved) == 1 and first not in rows:  # an entry that is not given
         parts = _Names(read, which, change.shape, len(read.names)).parts(moved[first])
-        return (_MORE, False, f"line {read.spelling('c', first)}: try {_text(parts)}")
+        line = f"line {read.spelling('c', first)}: try {_text(parts)}"
+        return (_MORE, False, line) if parts else None
     found: list[Line] = []
     for written in rows[first].terms if first in rows else ():
         if not isinstance(written, Written):

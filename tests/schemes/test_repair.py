@@ -123,5 +123,14 @@ def test_two_lines_are_wrong():
     assert dot.differences == ("line h2: try a12 b21",) and dot.nearest.format == (1, 2, 1)
 
 
+def test_products_without_names_are_told_as_they_are_written():
+    text = WINOGRAD.replace("p1 = A11 @ B11; p2", "p2").replace("C11 = p1", "C11 = u2 - p6")
+    text = text.replace("u2 = p1 + p6", "u2 = p6 + A11 @ B11")
+    assert check(text)
+    told = check(text.replace("; C22 = u3 + p5", "")).differences
+    assert "c22: the coefficient of A11 @ B11 is 0 in yours, 1 in the nearest" in told
+    assert len(told) == 4
+
+
 def test_schemes_have_no_notes():
     assert check(WINOGRAD).notes == check(WINOGRAD).differences == ()
