@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -26,6 +26,15 @@ from falcon.bench import command
 from falcon.bench.schemes import A_FILE, add_schemes, registered
 from falcon.bench.workloads import model_shapes, parse_shape, parse_shapes
 from falcon.discover.arguments import add_discover
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that suggests the word that was meant."""
+
+    def error(self, message: str) -> NoReturn:
+        got, _, known = message.partition(" (choose from ")
+        word = got.rpartition(": ")[2].strip("'")
+        super().error(message + (did_you_mean(word, re.findall(r"[\w-]+", known)) if known else ""))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -65,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     script = Path(sys.argv[0]).stem
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog=script if script == "falcon-gemm" else "python -m falcon",
         description="Matrix multiplication with fewer multiplications.",
     )

@@ -5,16 +5,17 @@ from __future__ import annotations
 import inspect
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from falcon import gram, matmul
+from falcon import gram, matmul, plan
 from falcon._core import observe
 from falcon._core.checks import check_switch
 from falcon._core.locks import ForkLock
-from falcon._core.options import base, set_base
+from falcon._core.options import FIELDS, base, set_base
 from falcon._core.symmetric import is_adjoint, is_transpose
 from falcon._numpy import original
 from falcon.decision.library import (
@@ -38,6 +39,7 @@ _blocks: list[bool] = []
 _is_on = _was_told = False
 # Values of np.errstate with which nobody asks for overflow: others are NumPy's to obey.
 _NOT_ASKED = {"ignore", "warn"}
+_TOLD = 5000  # rows and columns of the product whose error is told
 # Operations from which a call of Python pays where NumPy multiplies in loops.
 _LEAST_OF_LOOPS = 1e5
 # Python imports ``sitecustomize`` when it starts: this folder holds one, which obeys the variable.
@@ -68,7 +70,9 @@ class Switch:
         return f"<falcon.accelerate: {'on' if _is_on else 'off'}>"
 
 
-def accelerate(on: bool = True, *, quiet: bool = False, inherit: bool = False) -> Switch:
+def accelerate(
+    on: bool = True, *, quiet: bool = False, inherit: bool = False, **options: Any
+) -> Switch:
     """Run NumPy's own products on falcon: ``a @ b``, np.matmul, np.dot and what is built on them.
 
     Large products of floats, complex numbers and integers are then multiplied as by
@@ -80,7 +84,7 @@ def accelerate(on: bool = True, *, quiet: bool = False, inherit: bool = False) -
     on : bool
         False: NumPy's own loops are put back.
     quiet : bool
-        Do not say on standard error that it is on.
+        Do not say on standard error that it is on, and what it costs in accuracy.
     inherit : bool
         Child processes that start Python anew (spawned by multiprocessing, joblib, subprocess) also
         switch it on, when they import NumPy, with the settings of `set_config` as they are when
@@ -98,7 +102,7 @@ def accelerate(on: bool = True, *, quiet: bool = False, inherit: bool = False) -
         falcon was built without the compiled part of this, NumPy's loops are not as expected, or
         this is a subinterpreter (mod_wsgi, uWSGI): exceptions would be lost there.
     TypeError
-        `on` is not a bool.
+        `on` is not a bool, or an option is given that `falcon.config` takes.
 
     Notes
     -----
@@ -120,6 +124,9 @@ def accelerate(on: bool = True, *, quiet: bool = False, inherit: bool = False) -
     """
     global _base
     check_switch("on", on)
+    for name in options:
+        known = f"settings hold here: falcon.set_config({name}=...), or falcon.config for a block"
+        raise TypeError(f"accelerate takes no {name!r}" + (f"; {known}" if name in FIELDS else ""))
     if _loops is None:
         raise RuntimeError(
             "falcon.accelerate needs a compiled part that was not built here; see "
@@ -200,7 +207,11 @@ def _update(quiet: bool) -> None:
     _is_on = wanted
     if wanted and not quiet and not _was_told:
         _was_told = True
-        print(
-            "falcon: NumPy's matrix products run on falcon (off: falcon.accelerate(on=False))",
-            file=sys.stderr,
-        )
+        lines = ["NumPy's matrix products run on falcon (off: falcon.accelerate(on=False))"]
+        with suppress(Exception):  # where settings allow no such product, those that come say so
+            growth = plan((_TOLD, _TOLD), (_TOLD, _TOLD), "float64").growth
+            lines += [
+                f"it costs accuracy: the error of a {_TOLD} x {_TOLD} float64 product grows "
+                f"{growth:.1f} times (falcon.set_config(max_growth=2.0) bounds it)"
+            ] * (growth > 1)
+        print(*(f"falcon: {x}" for x in lines), sep="\n", file=sys.stderr)

@@ -78,6 +78,9 @@ def _why_not_dense(name: str, value: Any) -> str | None:
         return f"sparse ({kind.__name__}): use {name}.toarray(), or {name} @ ... of its library"
     if hasattr(kind, "todense"):  # the package sparse
         return f"sparse ({kind.__name__}): use {name}.todense()"
+    if kind.__module__.startswith("mpmath.") and hasattr(value, "tolist"):
+        how = f"use numpy.array({name}.tolist(), float)"
+        return f"a matrix of mpmath, which NumPy takes for a vector: {how}"
     if hasattr(kind, "__dask_graph__"):
         if value.__dask_graph__() is None:  # xarray's and pint's, unless they hold Dask arrays
             return f"a {kind.__name__}, whose units or labels would be lost: pass its values"

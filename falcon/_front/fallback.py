@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from warnings import warn
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from falcon._numpy.threads import limited
 from .adapters import Adapter
 from .arithmetic import common_type, named_type
 from .validate import is_numeric, plain, refuse_packed, type_named
+
+# Seconds for two of Python's integers or floats (EPYC; fractions take 3e-6); and how many are told.
+_OBJECT, _LONG = 2e-8, 10.0
 
 
 def why_not_by_library(adapter: Adapter, options: Options) -> str | None:
@@ -51,8 +55,17 @@ def numpy_product(adapter: Adapter, a: Any, b: Any, out: Any, dtype: Any, option
     given = {} if out is None else {"out": out}
     if dtype is not None:
         given["dtype"] = any_type(dtype)
+    if any(getattr(getattr(x, "dtype", None), "hasobject", False) for x in (a, b)):
+        _warn_of_objects(a, b)
     with limited(threads_of(options)):
         return original.ufunc(a, b, **given)
+
+
+def _warn_of_objects(a: Any, b: Any) -> None:
+    seconds = _OBJECT * max(a.size * np.prod(b.shape[-1:]), b.size * np.prod(a.shape[-2:-1]))
+    if seconds > _LONG:
+        text = f"matmul: NumPy multiplies objects one by one, which takes {seconds:.0f} s or more"
+        warn(f"{text}; falcon multiplies numpy.asarray(a, float)", RuntimeWarning, stacklevel=4)
 
 
 def is_taken_over(adapter: Adapter, named: Mapping[str, Any], options: Options) -> bool:

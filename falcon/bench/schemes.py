@@ -42,6 +42,8 @@ def add_schemes(commands: Any) -> None:
                         "about S x S x S (default 2048)")  # fmt: skip
     parser.add_argument("--measure", action="store_true",
                         help="measure the speeds, do not predict them")  # fmt: skip
+    parser.add_argument("--seconds", type=float, metavar="S", help="with --measure: for about "
+                        "how long (default 10)")  # fmt: skip
     parser.add_argument("--show", metavar="NAME", help="print the formulas of a scheme, or of "
                         f"those in {A_FILE}")  # fmt: skip
     parser.add_argument("--verify", metavar="FILE", nargs="+", help="check files by the Brent "
@@ -71,6 +73,7 @@ def speeds(
     size: int,
     rounds: int = 0,
     after_round: Callable[[object], None] | None = None,
+    seconds: float | None = None,
 ) -> tuple[Shape, list[str], str, str | None]:
     """Predict the speeds of schemes in float32, or measure them in `rounds`.
 
@@ -87,7 +90,8 @@ def speeds(
     if rounds:
         methods = list(dict.fromkeys(x.method for x in plans))  # those of equal schemes once
         measured = compare(
-            plans[0], [Candidate(x, ()) for x in methods], rounds, after_round=after_round
+            *(plans[0], [Candidate(x, ()) for x in methods], rounds, seconds or 10.0),
+            after_round=after_round,
         )
         records = {x.candidate.method: x.record for x in measured}
         found = [records[x.method].over(records[plans[0].method]) for x in plans[1:]]
@@ -132,7 +136,7 @@ def _verify(path: str, rows: list[tuple[str, ...]]) -> bool:
     if whole is not None and not whole:
         size = f"<{','.join(map(str, whole.format))};{whole.rank}>"
         count = f"{len(whole.violations)} of {whole.equations}"
-        rows.append((name, size, count, "", "", "; ".join(whole.differences)))
+        rows.append((name, size, count, "", "", "; ".join(whole.notes + whole.differences)))
     rows += [
         (name, repr(x).split()[-1][:-1], "0", str(x.additions.reduced), f"{x.rms_growth:.2f}",
          x.name if len(right) > 1 else "")
@@ -155,6 +159,8 @@ def command(options: argparse.Namespace) -> int:
         return 0
     if options.verify:
         return verify_files(options.verify)
+    if options.seconds is not None and not (options.measure and options.seconds > 0):
+        raise ValueError("--seconds goes with --measure, and is more than 0")
     if options.size < 1:
         raise ValueError("--size must be at least 1")
     if options.compare:
@@ -198,7 +204,7 @@ def _print_speeds(found: list[Scheme], options: argparse.Namespace) -> tuple:
     """Print costs and speeds; return what "auto" chooses, and what it takes of these."""
     how, rounds = ("measured", 5) if options.measure else ("predicted", 0)
     with Progress("measuring" if rounds else "predicting") as progress:
-        shape, told, *chosen = speeds(found, options.size, rounds, progress.step)
+        shape, told, *chosen = speeds(found, options.size, rounds, progress.step, options.seconds)
     note = f"{how} speed, over falcon's classical algorithm, {shape.M} x {shape.N} x {shape.K} "
     note += f"float32; {INTERVAL}" if rounds else "float32; --measure measures it"
     _print_schemes(found, (how, *told), note)

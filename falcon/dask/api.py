@@ -58,7 +58,7 @@ def matmul(
     ------
     ValueError
         Shapes do not match, chunk sizes are unknown, or `reread` is asked for arrays of
-        which a chunk takes more than 16 tasks, or 1 MiB of the graph itself.
+        which a chunk takes more than 16 tasks, or 1 MiB of the graph itself, or that are persisted.
     TypeError
         An operand is of a type that falcon does not multiply, or masked.
     ValueError, TypeError

@@ -71,7 +71,8 @@ def _chunks(name: str, x: Any, reread: bool) -> dict[tuple, Any]:
     """Return what a task is given for each chunk, by index: its key, or a call that makes it.
 
     What such a call makes is not kept: a chunk that is read often takes no memory in between.
-    Raises ValueError if making a chunk takes many tasks, or data that the graph itself holds.
+    Raises ValueError if making a chunk takes many tasks, or data that the graph itself holds, or
+    that workers hold.
     """
     keys = list(flatten(x.__dask_keys__()))
     if not reread:
@@ -83,6 +84,11 @@ def _chunks(name: str, x: Any, reread: bool) -> dict[tuple, Any]:
         missing = [key]
         while missing:
             at = missing.pop()
+            if at not in graph:
+                raise ValueError(
+                    f"reread=True, but chunks of {name} lie on workers already (persist): without "
+                    "reread they are used as they are"
+                )
             part[at] = graph[at]
             missing += [y for y in graph[at].dependencies if y not in part]
         values = (getattr(y, "value", None) for y in part.values())

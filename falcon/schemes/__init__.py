@@ -14,6 +14,7 @@
     facts.py        format, cost and growth of stored schemes, in a table (facts.csv)
     _unpickle.py    object arrays of .npz files, unpickled safely
     _complex.py     complex products by three or four real ones, alone and within schemes
+    repair.py       what is wrong with formulas, in the names of who wrote them
     sms.py          sparse matrices in which PLinOpt's authors publish schemes
     published.py    layouts of other researchers' files
 """

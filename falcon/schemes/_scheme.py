@@ -23,7 +23,7 @@ from .additions import Additions, SharedSums, naive_additions, share
 from .drawing import draw as draw_scheme
 from .formulas import formulas, html, latex, printed
 from .nesting import IndivisibleError, kronecker, nested_sums
-from .reading import coefficients
+from .repair import proving
 from .writing import as_file
 
 
@@ -88,18 +88,17 @@ class Scheme:
         ----------
         text : str
             Lines, or parts between semicolons, ``name = sum``: products such as
-            ``h1 = (a11 + a22)(b11 + b22)``, named sums of entries or products, the entries of C.
-            Entries are ``a12``, ``A12``, ``a_{12}`` or ``a[1,2]``; ``a1,12`` where an index has two
-            digits. ``#`` begins a comment. In lines without names, ``(a11 + a22)(b11)(c12 - c22)``,
-            c12 is entry 21 of C. The format is the smallest one that holds all entries.
+            ``h1 = (a11 + a22)(b11 + b22)``, also with ``*`` or ``@``, named sums, the entries of C.
+            They are ``a12``, ``A12``, ``a_{12}``, ``a[1,2]``; ``a1,12`` if an index has two digits.
+            ``#`` begins a comment. In lines without names, ``(a11 + a22)(b11)(c12 - c22)``, c12 is
+            entry 21 of C. The format is the smallest one that holds all entries.
         name, source : str
             As for `Scheme`.
 
         Raises
         ------
         SchemeError
-            A formula cannot be read (the message quotes it), or a Brent equation fails;
-            `falcon.schemes.check` says which, and what is nearest.
+            A formula cannot be read, or an equation fails: `falcon.schemes.check` says which.
         TypeError
             `text` is no text.
 
@@ -109,7 +108,8 @@ class Scheme:
         >>> falcon.Scheme.from_formulas("h1 = a11 b11; h2 = a12 b21; c11 = h1 + h2", "dot")
         <Scheme dot <1,2,1;2>>
         """
-        return cls(*coefficients(text), name, source=source)
+        with proving(text) as factors:
+            return cls(*factors, name, source=source)
 
     def __post_init__(self) -> None:
         try:

@@ -19,7 +19,10 @@ from numpy.lib import format as npy
 # The largest published archive has 70 members and a few megabytes. An instruction of a pickle makes
 # at most one object, of some 60 bytes.
 _MOST_BYTES, _MOST_MEMBERS, _MOST_INSTRUCTIONS = 2**26, 2**12, 2**20
-_ADMITTED = {"numpy": ("_reconstruct", "ndarray", "dtype"), "_codecs": ("encode",)}
+_ADMITTED = {
+    "numpy": ("_reconstruct", "ndarray", "dtype"), "_codecs": ("encode",),
+    "fractions": ("Fraction",),
+}  # fmt: skip
 
 
 class _Call:
@@ -103,7 +106,14 @@ def _numbers(held: Any) -> np.ndarray:
     array = _array(held) if isinstance(held, _Call) else held
     if isinstance(array, np.ndarray) and array.dtype != object:
         return array
-    rows = [list(row) for row in array]
-    if not all(type(x) in (int, float, str) for row in rows for x in row):
+    rows = ([_number(y) for y in x] if type(x) is list else _number(x) for x in array.tolist())
+    return np.array([*rows], object)
+
+
+def _number(x: Any) -> Any:
+    """Return a number of Python, or its text; of a Fraction "1/2"."""
+    if isinstance(x, _Call) and all(type(y) is int and abs(y) < 2**64 for y in x.arguments):
+        x = "/".join(map(str, x.arguments))
+    if type(x) not in (int, float, str):
         raise pickle.UnpicklingError("an array holds something that is no number")
-    return np.array(rows, object)
+    return x

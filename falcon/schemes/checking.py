@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from os import PathLike
@@ -14,8 +15,9 @@ import numpy as np
 from . import brent
 from ._checks import SchemeError, as_matrices, of_multiple
 from ._scheme import Scheme
-from .loaders import factors_of, is_name
-from .reading import coefficients
+from .loaders import FORMULAS, content_of, factors_of, is_name, text_of
+from .reading import Formulas
+from .repair import in_one_line, strays
 
 # Coefficients of a repaired factor are fractions with at most this denominator.
 _LARGEST_DENOMINATOR = 64
@@ -37,10 +39,13 @@ class Check:
     nearest : Scheme or None
         The same with another U, V or W, which differs least; None: no such.
     differences : tuple of str
-        Where it differs, in products as given: "h3: the coefficient of b22 is 1 in yours, -1 in
-        the nearest"; or that all products are multiplied by a number, such as -1.
+        Where it differs: of formulas the line that is to be changed, "line s4: try a12 - s2", if
+        one is enough; else the products, "h3: the coefficient of b22 is 1 in yours, -1 in the
+        nearest"; or that all products are multiplied by a number, such as -1.
     factors : (U, V, W)
         As given, with shapes (R, m, k), (R, k, n), (R, m, n).
+    notes : tuple of str
+        What formulas lack, or have too much: "c22 is not given".
 
     Examples
     --------
@@ -48,6 +53,8 @@ class Check:
     >>> found = falcon.schemes.check("h1 = a11 b11; h2 = a12 b12; c11 = h1 + h2")
     >>> found.format, bool(found), len(found.violations)
     ((1, 2, 2), False, 4)
+    >>> print(found.notes[0])
+    a12 and b12 make it <1,2,2>, without b21, b22 and c12
     """
 
     format: tuple[int, int, int]
@@ -57,6 +64,7 @@ class Check:
     nearest: Scheme | None
     differences: tuple[str, ...]
     factors: tuple[np.ndarray, ...]
+    notes: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return not self.violations
@@ -73,11 +81,11 @@ class Check:
         if self:
             return f"{head}all {self.equations} Brent equations hold"
         lines = [f"{head}{len(self.violations)} of {self.equations} Brent equations fail"]
-        lines += [f"  {x}" for x in self.violations[:8]]
+        lines += [f"  {x}" for x in (*self.notes, *self.violations[:8])]
         if len(self.violations) > 8:
             lines.append(f"  ... and {len(self.violations) - 8} more")
         if self.nearest is not None:
-            lines.append(f"nearest: {self.nearest.name}, where {'; '.join(self.differences)}")
+            lines.append(f"nearest: {self.nearest.name}; {'; '.join(self.differences)}")
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -121,25 +129,52 @@ def check(U: Any, V: Any = None, W: Any = None) -> Check:
     >>> falcon.schemes.check(s.U, V, s.W).differences
     ('h3: the coefficient of b22 is 1 in yours, -1 in the nearest',)
     """
+    read = None
     if V is None and W is None:
         is_path = isinstance(U, PathLike) or (isinstance(U, str) and is_name(U))
-        U, V, W = factors_of(Path(U)) if is_path else coefficients(U)
+        if not is_path:
+            read = Formulas(U)
+        elif str(U).lower().endswith(FORMULAS):
+            with suppress(SchemeError):  # another format, or `factors_of` says why
+                read = Formulas(text_of(content_of(Path(U)), Path(U)))
+        U, V, W = factors_of(Path(U)) if read is None else read.factors()
     elif isinstance(U, str):
         raise SchemeError("formulas are given as U; V and W are then not expected")
     factors = as_matrices(U, V, W)
     (rank, m, k), n = factors[0].shape, factors[1].shape[2]
     wrong = brent.violations(*factors)
     violations, multiple = tuple(wrong), wrong.multiple if wrong else None
-    near: list[tuple[Scheme, tuple[str, ...]]] = []
+    near: list[tuple[Any, Scheme, tuple[str, ...]]] = []
+    notes, formats = strays(read) if read is not None and wrong else ([], [(m, k, n)])
     if multiple is not None:
         scaled = Scheme(factors[0], factors[1] / multiple, factors[2], "the same, scaled")
-        near = [(scaled, (of_multiple(multiple),))]
+        near = [(0, scaled, (of_multiple(multiple),))]
     elif violations:
-        solved = [x for i in range(3) if (x := _repaired(factors, i)) is not None]
-        near = [(x, _differences(factors, x)) for x in solved]
-    nearest, differences = min(near, key=lambda x: len(x[1]), default=(None, ()))
-    size = (m * k * n) ** 2
-    return Check((m, k, n), rank, size, violations, nearest, differences, factors)
+        near = [x for format in formats for x in _near(factors, format, read)]
+    _, nearest, differences = min(near, key=lambda x: x[0], default=(0, None, ()))
+    size, found = (m * k * n) ** 2, (nearest, differences, factors, tuple(notes))
+    return Check((m, k, n), rank, size, violations, *found)
+
+
+def _near(
+    factors: Sequence[np.ndarray], format: Sequence[int], read: Formulas | None
+) -> list[tuple[Any, Scheme, tuple[str, ...]]]:
+    """Return schemes with another factor, where they differ, and how far they are: least first."""
+    m, k, n = format
+    sizes = (m, k), (k, n), (m, n)
+    cut = [x[:, :i, :j] for x, (i, j) in zip(factors, sizes, strict=True)]
+    found: list[tuple[Any, Scheme, tuple[str, ...]]] = []
+    for which in range(3):
+        scheme = _repaired(cut, which)
+        if scheme is None:
+            continue
+        change = getattr(scheme, "UVW"[which]) - cut[which]
+        if read is not None and (line := in_one_line(read, which, change)) is not None:
+            found.append(((0, line), scheme, line[2:]))
+        elif [x.shape for x in cut] == [x.shape for x in factors]:
+            texts = _differences(factors, scheme, read)
+            found.append(((1, len(texts)), scheme, texts))
+    return found
 
 
 def _repaired(factors: Sequence[np.ndarray], which: int) -> Scheme | None:
@@ -166,13 +201,17 @@ def _repaired(factors: Sequence[np.ndarray], which: int) -> Scheme | None:
         return None
 
 
-def _differences(factors: Sequence[np.ndarray], scheme: Scheme) -> tuple[str, ...]:
+def _differences(
+    factors: Sequence[np.ndarray], scheme: Scheme, read: Formulas | None
+) -> tuple[str, ...]:
     differences = []
+    labels = [f"h{r + 1}" for r in range(scheme.rank)] if read is None else read.labels
     triples = zip("abc", factors, (scheme.U, scheme.V, scheme.W), strict=True)
     for letter, given, other in triples:
         for r, i, j in np.argwhere(given != other):
             entry = f"{letter}{i + 1}{',' if max(given.shape[1:]) > 9 else ''}{j + 1}"
-            where, what = (entry, f"h{r + 1}") if letter == "c" else (f"h{r + 1}", entry)
+            entry = entry if read is None else read.spelling(letter, (i, j))
+            where, what = (entry, labels[r]) if letter == "c" else (labels[r], entry)
             values = f"{given[r, i, j]} in yours, {other[r, i, j]} in the nearest"
             differences.append((r, f"{where}: the coefficient of {what} is {values}"))
     return tuple(text for _, text in sorted(differences, key=lambda x: x[0]))

@@ -133,14 +133,14 @@ def _product(
     named: Callable[[Variable], str],
     number: Callable[[Any], str],
 ) -> str:
-    texts = [_join(factor, named, number) for factor in factors]
+    texts = [joined(factor, named, number) for factor in factors]
     if len(texts) == 1:
         return texts[0]
     left, right = (f"({x})" if " " in x or x.startswith("-") else x for x in texts)
     return f"{left}{'' if all(' ' in x for x in texts) else ' '}{right}"
 
 
-def _join(terms: Sum, named: Callable[[Variable], str], number: Callable[[Any], str]) -> str:
+def joined(terms: Sum, named: Callable[[Variable], str], number: Callable[[Any], str]) -> str:
     """Write ``a11 - 2 a12 + 1/2 a21``; an empty sum is 0."""
     text = ""
     for variable, coefficient in terms:

@@ -25,7 +25,7 @@ from ._checks import BrentError, as_matrices
 from ._coefficients import exact_array
 from ._scheme import Scheme, SchemeError
 from .published import MOST_COEFFICIENTS
-from .reading import coefficients
+from .repair import proving
 
 FORMULAS = (".txt", ".exp")
 SUFFIXES = (".json", ".npz", ".sms", *FORMULAS, ".m", ".mpl")
@@ -247,12 +247,16 @@ def _from_npz(data: bytes, path: Path) -> list[_Member]:
         raise SchemeError(f"{path}: a damaged or foreign .npz archive ({error})") from None
     if not entries:
         raise SchemeError(f"{path}: the archive is empty")
+    if entries.keys() == {"U", "V", "W"}:  # of np.savez(path, U=..., V=..., W=...)
+        rows = [np.asarray(entries[x]) for x in "UVW"]
+        made = partial(_assemble, None, None, rows, path.stem, f"file {path.name}", False)
+        return [_Member(str(path), None, made)]
     members = []
     for key, factors in entries.items():
         where = f"{path}[{key!r}]"
         match = _KEY.fullmatch(key)
         if not match:
-            raise SchemeError(f'{where}: expected a key such as "4,4,5"')
+            raise SchemeError(f'{where}: expected a key such as "4,4,5", or U, V and W')
         if len(factors) != 3 or any(np.ndim(x) != 2 for x in factors):
             raise SchemeError(f"{where}: expected three arrays of shape (entries, R)")
         m, k, n = (int(size) for size in match.groups())
@@ -269,9 +273,9 @@ def _from_sms(path: Path, most_work: int) -> Scheme:
 
 
 def _from_text(text: str, name: str, source: str, most_work: int) -> Scheme:
-    U, V, W = coefficients(text)
-    brent.check_work("it", brent.work(*map(exact_array, (U, V, W), "UVW")), most_work)
-    return Scheme(U, V, W, name, source=source)
+    with proving(text) as (U, V, W):
+        brent.check_work("it", brent.work(*map(exact_array, (U, V, W), "UVW")), most_work)
+        return Scheme(U, V, W, name, source=source)
 
 
 def _assemble(

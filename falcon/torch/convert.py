@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 import falcon
 from falcon._backends import device_backend
@@ -19,7 +18,6 @@ from falcon._core.checks import check_integer, check_switch
 from falcon._core.options import LINEAR, validated
 from falcon._core.plan import Plan
 from falcon._core.progress import Progress
-from falcon._core.timing import interleave
 from falcon._front.planner import predicted
 
 from . import ops
@@ -29,16 +27,13 @@ from .operands import DTYPES, is_foreign
 from .packed import How, Panels, forget, state_of
 from .report import Report
 from .stock import is_library, uses_tf32
-from .times import side
+from .times import gains
 
 # RMS growth of errors that layers may have by default: a quarter of a digit more than torch's own
 # in float32; in 16 bits none by LCMAs whose sums are rounded to 16 bits, which have 2.8.
 _MOST_GROWTH, _MOST_GROWTH_16 = 4.0, 2.0
 # How much faster than torch's product falcon's must be, and than falcon's own without panels.
 _LEAST_GAIN = 1.02
-# Rounds of timings, and the seconds within which further ones begin: calls of large layers are long
-# enough for one.
-_ROUNDS, _SECONDS = 3, 3.0
 
 
 @dataclass(frozen=True)
@@ -120,7 +115,7 @@ class _Choice:
     how: How | None
     reason: str = ""
     gain: float | None = None
-    measured: bool = False
+    interval: tuple[float, float] | None = None  # of a gain that was measured
     label: str = ""
     panels: Panels | None = None  # of the first of them
     plain: _Choice | None = None  # without panels
@@ -132,6 +127,7 @@ def convert_(
     *,
     filter_fn: Callable[[nn.Module, str], bool] | None = None,
     example: Any = None,
+    min_gain: float | None = None,
     progress: bool = True,
 ) -> Report:
     """Let a model's linear layers run on falcon, in place, where that is faster.
@@ -146,7 +142,11 @@ def convert_(
         Called with a layer and its name; False leaves it out.
     example : Tensor, tuple or mapping, optional
         An input of the model, or all of its arguments, or keywords. The model, in eval mode, runs
-        on it with torch's layers and with falcon's, in turns, and the report ends with the gain.
+        on it with torch's layers and with falcon's, in turns, and the report ends with the gain,
+        and with the errors of both against the next wider type, in which it runs once.
+    min_gain : float, optional
+        With `example`: all layers are torch's again unless the pass surely gains that much (the
+        low end of the interval); 1.0: unless it is surely faster.
     progress : bool
         Say on standard error what is being done while it takes long: in a line of a terminal, which
         is gone in the end; elsewhere by a line after 5 s, and every 10 s.
@@ -180,6 +180,8 @@ def convert_(
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"model is a {type(model).__name__}; expected a torch.nn.Module")
+    if min_gain is not None and example is None:
+        raise TypeError("min_gain is the gain of a forward pass: it needs an example")
     if config is not None and not isinstance(config, LinearConfig):
         raise TypeError(f"config is a {type(config).__name__}; expected a LinearConfig")
     config = LinearConfig() if config is None else config
@@ -194,7 +196,13 @@ def convert_(
             if example is None:
                 return Report(rows)
             told.say("timing the forward pass of the example")
-            return Report(rows, compare(model, layers, example))
+            found = compare(model, layers, example)
+            if min_gain is None or found.low >= min_gain:
+                return Report(rows, found)
+            revert_(model)
+            none = {"scheme": None, "packed": False, "min_m": None, "extra_bytes": 0}
+            why = "reverted: min_gain"
+            return Report([{**x, **none, "reason": x["reason"] or why} for x in rows], found)
         except BaseException:
             revert_(model)
             raise
@@ -329,33 +337,21 @@ def _measured(layer: nn.Linear, packed: _Choice) -> _Choice:
     multiply = partial(ops.multiply, width=len(w), bias=layer.bias)
     by_panels = partial(multiply, b=packed.panels.of(w))
     by_weight = partial(multiply, b=w.mT, **dict(how.options))
-    gain, gain_plain = _gains(layer, how.rows, by_panels, by_weight)
+    known, known_plain = gains(layer, how.rows, by_panels, by_weight)
+    gain, gain_plain = known.median, known_plain.median
     plan, plain = _without_panels(w, how)
     if w.is_cuda and is_library(plan):  # torch's own product, however it was timed
         gain_plain = min(gain_plain, 1.0)
-    plain = replace(plain, gain=gain_plain, measured=True)
+    plain = replace(plain, gain=gain_plain, interval=(known_plain.low, known_plain.high))
     if gain_plain < _LEAST_GAIN:
         best = max(gain, gain_plain)
-        plain = _Choice(None, f"gains too little: {best:.2f}", gain=best, measured=True)
+        of = known if best == gain else known_plain
+        plain = _Choice(None, f"gains too little: {best:.2f}", best, (of.low, of.high))
     if gain < _LEAST_GAIN or gain < _LEAST_GAIN * gain_plain:
         return plain
-    if how.min_m < how.rows and _gains(layer, how.min_m, by_panels)[0] < 1.0:
+    if how.min_m < how.rows and gains(layer, how.min_m, by_panels)[0].median < 1.0:
         how = replace(how, min_m=how.rows)
-    return replace(packed, how=how, gain=gain, measured=True, plain=plain)
-
-
-def _gains(layer: nn.Linear, rows: int, *calls: Callable[[Tensor], Tensor]) -> list[float]:
-    """Return torch's time over that of each call, in turn."""
-    generator = torch.Generator("cpu").manual_seed(0)
-    x = torch.randn(rows, layer.in_features, generator=generator, device="cpu")
-    x, devices = x.to(layer.weight), [layer.weight.device]
-    stock: Callable[[Tensor], Tensor] = partial(
-        functional.linear, weight=layer.weight, bias=layer.bias
-    )
-    sides = [side(str(i), partial(call, x), devices) for i, call in enumerate((stock, *calls))]
-    with torch.autocast(layer.weight.device.type, enabled=False):
-        theirs, *ours = interleave(sides, _ROUNDS, most=_ROUNDS, limit=_SECONDS)
-    return [record.over(theirs).median for record in ours]
+    return replace(packed, how=how, gain=gain, interval=(known.low, known.high), plain=plain)
 
 
 def _converted(
@@ -390,7 +386,8 @@ def _converted(
         "packed": choice.how is not None and choice.how.packs,
         "min_m": None if choice.how is None else choice.how.min_m,
         "gain": choice.gain,
-        "measured": choice.measured,
+        "measured": choice.interval is not None,
+        "interval": choice.interval,
         "extra_bytes": used,
         "reason": reason,
     }

@@ -6,19 +6,23 @@ layer begins, and take CPUs from it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
+from torch.utils._pytree import tree_leaves, tree_map
 
 from falcon._core.timing import LEAST_PAIRS, Estimate, interleave, repeats_for
 
 from .layers import FalconLinear
 from .times import side, timed
 
+# In which type the error of a pass by weights of another is measured.
+_WIDER = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.float32: torch.float64}
 # Seconds within which more rounds than `LEAST_PAIRS` begin.
 _SECONDS = 5.0
 
@@ -37,6 +41,11 @@ class Forward:
         Time of that pass over the converted model's: median, and an interval of 94 % or more.
     verdict : str
         What the interval says: faster, slower, as fast (within 5 %) or undecided.
+    wider : str
+        In which type the errors were measured; "": nothing was converted, or there is no wider one.
+    error_of_torch, error : float, optional
+        Error of the pass with torch's layers, and with falcon's, over the norm of its results;
+        None: unknown, as the model fails in that type or returns no floats.
 
     Examples
     --------
@@ -53,12 +62,23 @@ class Forward:
     low: float
     high: float
     verdict: str
+    wider: str = ""
+    error_of_torch: float | None = None
+    error: float | None = None
 
     def __str__(self) -> str:
+        errors = "{:.3g} with torch's layers, {:.3g} with falcon's"
+        if self.error is None:
+            errors = "unknown, as the model fails there or returns no floats"
         return (
             f"forward pass of {self.rows} rows: {1e3 * self.seconds:.3g} ms with torch's layers, "
             f"{100 * self.share:.0f} % in those that are on falcon now\ngain of the pass "
             f"{self.gain:.2f} ({self.low:.2f} to {self.high:.2f}): {self.verdict}"
+        ) + (
+            f"\nerror of the pass against {self.wider}: "
+            + errors.format(self.error_of_torch, self.error)
+            if self.wider
+            else ""
         )
 
 
@@ -66,12 +86,14 @@ def compare(model: nn.Module, layers: Mapping[str, nn.Module], example: Any) -> 
     """Time passes with torch's linear layers and with those that were converted, in turns."""
     ours = [x for x in layers.values() if isinstance(x, FalconLinear)]
 
-    def call(kind: type[nn.Module]) -> None:
+    def call(kind: type[nn.Linear], dtype: torch.dtype | None = None) -> Any:
         for layer in ours:
             layer.__class__ = kind
-        _run(model, example)
+        return _run(model, example, dtype)
 
     gain = Estimate(1.0, 1.0, 1.0, LEAST_PAIRS)  # where nothing was converted
+    wider: torch.dtype | None = None
+    errors: tuple[float | None, float | None] = None, None
     training = [x for x in model.modules() if x.training]
     try:
         for module in training:  # passes would change statistics, such as BatchNorm's
@@ -87,6 +109,9 @@ def compare(model: nn.Module, layers: Mapping[str, nn.Module], example: Any) -> 
             most, repeats = 2 * LEAST_PAIRS, repeats_for(whole)
             made, stock = interleave(sides, most=most, seconds=_SECONDS, calls=repeats)
             gain, seconds = made.over(stock), stock.median
+            wider = _WIDER.get(ours[0].weight.dtype)
+            if wider is not None:
+                errors = _errors(call, wider)
     finally:
         for module in training:
             module.training = True
@@ -97,8 +122,32 @@ def compare(model: nn.Module, layers: Mapping[str, nn.Module], example: Any) -> 
     }
     taken = sum(t for name, rows, t in calls if name in fewest and rows >= fewest[name])
     most = max((rows for _, rows, _ in calls), default=0)
-    interval = gain.median, gain.low, gain.high
-    return Forward(most, seconds, taken / whole, *interval, gain.verdict)
+    about = gain.median, gain.low, gain.high, gain.verdict, str(wider or "")[6:]
+    return Forward(most, seconds, taken / whole, *about, *errors)
+
+
+def _errors(call: Callable[..., Any], wider: torch.dtype) -> tuple[float | None, float | None]:
+    """Return the relative errors of passes by torch's and by falcon's layers."""
+
+    def floats(*how: Any) -> list[Tensor]:
+        return [x for x in tree_leaves(call(*how)) if _is_float(x)]
+
+    def norm(some: list[Tensor]) -> float:
+        return sum(float(x.norm(dtype=torch.float64)) ** 2 for x in some) ** 0.5
+
+    try:
+        right = floats(nn.Linear, wider)
+    except (RuntimeError, TypeError, ValueError, MemoryError):  # a type is fixed in the model
+        return None, None
+    if not right:
+        return None, None
+    pairs = (zip(floats(kind), right, strict=True) for kind in (nn.Linear, FalconLinear))
+    theirs, ours = (norm([x.to(y.dtype) - y for x, y in some]) for some in pairs)
+    return theirs / (norm(right) or 1.0), ours / (norm(right) or 1.0)
+
+
+def _is_float(x: Any) -> bool:
+    return isinstance(x, Tensor) and x.is_floating_point()
 
 
 def watch(
@@ -133,9 +182,16 @@ def _devices(layers: Mapping[str, nn.Linear]) -> set[torch.device]:
 
 
 @torch.no_grad()
-def _run(model: nn.Module, example: Any) -> None:
-    """Run a model on a tensor, a tuple of arguments, or a mapping of keywords."""
+def _run(model: nn.Module, example: Any, dtype: torch.dtype | None = None) -> Any:
+    """Run a model on a tensor, a tuple of arguments, or a mapping of keywords.
+
+    `dtype`: of all floats, of the model too.
+    """
+    given, words = (example if isinstance(example, tuple) else (example,)), {}
     if isinstance(example, Mapping):
-        model(**example)
-    else:
-        model(*(example if isinstance(example, tuple) else (example,)))
+        given, words = (), {**example}
+    if dtype is None:
+        return model(*given, **words)
+    held = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    wide = tree_map(lambda x: x.to(dtype) if _is_float(x) else x, (held, given, words))
+    return functional_call(model, *wide)

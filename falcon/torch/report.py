@@ -20,8 +20,8 @@ class Report:
         Per linear layer: its `name`, `shape` (N, K) and `dtype`; the `scheme` (None: torch's own
         product); from how many rows on it runs (`min_m`); the `gain`, the time of torch's product
         over the layer's, or where `measured` is False what is predicted over falcon's own without
-        panels, on a GPU over cuBLAS; `extra_bytes` of panels; and the `reason` where something was
-        not taken.
+        panels, on a GPU over cuBLAS; the `interval` of a gain that was measured; `extra_bytes` of
+        panels; and the `reason` where something was not taken.
     forward : Forward, optional
         What the forward pass of `example` gains as a whole.
 
@@ -44,19 +44,53 @@ class Report:
 
     def __str__(self) -> str:
         table = [("layer", "N x K", "dtype", "scheme", "from rows", "gain", "MiB", "")]
-        for x in self.rows:
-            gain = "-" if x["gain"] is None else f"{x['gain']:.2f}{'' if x['measured'] else ' ?'}"
+        for name, some in _equal(self.rows):
+            x, used = some[0], sum(y["extra_bytes"] for y in some)
+            gain = "-" if x["gain"] is None else f"{x['gain']:.2f} ?"
+            if x["measured"]:
+                gain = "{:.2f} ({:.2f} to {:.2f})".format(x["gain"], *x["interval"])
             size = " x ".join(map(str, x["shape"]))
-            table.append((x["name"], size, x["dtype"], x["scheme"] or "torch",
-                          str(x["min_m"] or "-"), gain, f"{x['extra_bytes'] / 2**20:.1f}",
-                          x["reason"]))  # fmt: skip
+            table.append((name, size, x["dtype"], x["scheme"] or "torch", str(x["min_m"] or "-"),
+                          gain, f"{used / 2**20:.1f}", x["reason"]))  # fmt: skip
         taken = sum(x["scheme"] is not None for x in self.rows)
-        return (
-            f"{format_table(table, left=4)}\n{taken} of {len(self.rows)} layers on falcon, "
-            f"{self.extra_bytes / 2**20:.1f} MiB of panels\n"
+        lines = [
+            format_table(table, left=4),
+            f"{taken} of {len(self.rows)} layers on falcon, "
+            f"{self.extra_bytes / 2**20:.1f} MiB of panels",
             "gain: torch's time over falcon's (?: predicted; over falcon without panels, "
-            "on a GPU over cuBLAS)\n"
-            "from rows: torch multiplies fewer; MiB: panels, 0 where the weight is taken as it is"
-        ) + (f"\n{self.forward}" if self.forward else "")
+            "on a GPU over cuBLAS)",
+            "from rows: torch multiplies fewer; MiB: panels, 0 where the weight is taken as it is",
+        ]
+        if self.forward is not None:
+            lines.append(str(self.forward))
+            if taken and self.forward.verdict != "faster":
+                undo = "falcon.torch.revert_(model), or min_gain=1.0, undoes it"
+                lines.append(f"the pass is not surely faster: {undo}")
+        return "\n".join(lines)
 
     __repr__ = __str__
+
+
+def _equal(rows: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Return equal layers of equal blocks together, such as "layers.0-11.query, 12 times"."""
+    found: dict[tuple, list[dict[str, Any]]] = {}
+    for x in rows:
+        *blocks, layer = x["name"].split(".")
+        of = *(None if y.isdecimal() else y for y in blocks), layer
+        found.setdefault((of, *(str(y) for key, y in x.items() if key != "name")), []).append(x)
+    named = []
+    for some in found.values():
+        words = zip(*(x["name"].split(".") for x in some), strict=True)
+        times = f", {len(some)} times" if len(some) > 1 else ""
+        named.append((".".join(map(_span, words)) + times, some))
+    return named
+
+
+def _span(words: tuple[str, ...]) -> str:
+    """Return a word that all are, or the ranges of numbers: "0-3,5"."""
+    if len({*words}) == 1:
+        return words[0]
+    held = sorted({int(x) for x in words})
+    ends = zip((x for x in held if x - 1 not in held), (x for x in held if x + 1 not in held),
+               strict=True)  # fmt: skip
+    return ",".join(f"{x}" if x == y else f"{x}-{y}" for x, y in ends)

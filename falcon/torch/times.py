@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from time import perf_counter
 from typing import Any, TypeVar
 
 import torch
+from torch import Tensor, nn
+from torch.nn import functional
 
-from falcon._core.timing import Side
+from falcon._core.timing import LEAST_PAIRS, Estimate, Side, interleave
+
+# Seconds within which further rounds begin: calls of large layers are long enough for one.
+_SECONDS = 3.0
 
 T = TypeVar("T")
 
@@ -38,3 +44,17 @@ def side(name: str, call: Callable[[], Any], devices: Iterable[torch.device]) ->
             call()
 
     return Side(name, lambda calls: timed(repeated, gpus, calls)[1] / calls, rest=0.0)
+
+
+def gains(layer: nn.Linear, rows: int, *calls: Callable[[Tensor], Tensor]) -> list[Estimate]:
+    """Return torch's time of a layer over that of each call, in turn."""
+    generator = torch.Generator("cpu").manual_seed(0)
+    x = torch.randn(rows, layer.in_features, generator=generator, device="cpu")
+    x, devices = x.to(layer.weight), [layer.weight.device]
+    stock: Callable[[Tensor], Tensor] = partial(
+        functional.linear, weight=layer.weight, bias=layer.bias
+    )
+    sides = [side(str(i), partial(call, x), devices) for i, call in enumerate((stock, *calls))]
+    with torch.autocast(layer.weight.device.type, enabled=False):
+        theirs, *ours = interleave(sides, LEAST_PAIRS, most=LEAST_PAIRS, limit=_SECONDS)
+    return [record.over(theirs) for record in ours]

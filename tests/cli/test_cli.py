@@ -140,6 +140,17 @@ def test_an_unknown_option_shows_the_command_and_the_nearest(capsys):
     assert "unrecognized arguments: --compere (did you mean '--compare'?)" in err
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [("bnch", "'bench'"), ("bench --workload squaers", "'squares'"), ("xyzzy", None)],
+)
+def test_an_unknown_word_gets_the_nearest(capsys, words, meant):
+    status, _, err = run(capsys, *words.split())
+    assert status == 2 and f"invalid choice: {words.split()[-1]!r} (choose from" in err
+    assert err.endswith(")\n" if meant is None else f") (did you mean {meant}?)\n")
+    assert meant is not None or "did you mean" not in err
+
+
 def test_version_and_help(capsys):
     assert run(capsys, "--version")[:2] == (0, f"falcon {falcon.__version__}\n")
     status, out, _ = run(capsys, "--help")

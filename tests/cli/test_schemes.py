@@ -7,6 +7,7 @@ import pytest
 
 import falcon
 from falcon import schemes
+from falcon.bench import schemes as commands
 from falcon.schemes.formulas import formulas
 
 from .support import run
@@ -79,6 +80,21 @@ def test_a_file_in_place_of_a_name(capsys, found):
     assert "expected the fields m, k, n, U, V, W" in err
 
 
+def test_measured_for_as_long_as_asked(capsys, monkeypatch):
+    asked = []
+
+    def compare(plan, candidates, rounds, seconds, **limits):
+        asked.append(seconds)
+        return real(plan, candidates, 1, 0.0, **limits)
+
+    real = commands.compare
+    monkeypatch.setattr(commands, "compare", compare)
+    for more in ([], ["--seconds", "2.5"]):
+        words = "schemes", "--compare", "strassen", "--size", "64", "--measure"
+        assert run(capsys, *words, *more)[0] == 0
+    assert asked == [10.0, 2.5]
+
+
 @pytest.mark.parametrize("measure", [False, True])
 def test_schemes_of_a_format_and_their_speed(capsys, measure):
     wanted = ["schemes", "2x2x2", "--size", "640", *(["--measure"] if measure else [])]
@@ -114,6 +130,8 @@ def test_schemes_and_files_are_compared(capsys, tmp_path):
         (["2x2"], "format '2x2': expected three sizes such as \"3x4x4\"\n"),
         (["strassen"], 'such as "3x4x4"; --show strassen prints that scheme'),
         (["2x2x2", "--size", "0"], "--size must be at least 1"),
+        (["2x2x2", "--seconds", "1"], "--seconds goes with --measure"),
+        (["2x2x2", "--measure", "--seconds", "0"], "--seconds goes with --measure, and is more"),
         (["--measure"], "--measure goes with --compare, or a format"),
         (["--compare", "strassen", "x"], "there is no scheme 'x'"),
         (["axbxc"], "expected three sizes"),
@@ -204,7 +222,7 @@ def test_a_class_of_schemes_is_checked_in_one_table(capsys, tmp_path, clean):
     assert status == 1
     lines = out.splitlines()
     assert lines[1].split() == ["ada.txt", "<2,2,2;7>", "0", "18", "2.00"]
-    assert "2 of 64" in lines[2] and "h4: the coefficient of b11 is 1" in lines[2]
+    assert "2 of 64" in lines[2] and "line h4: try a22 (-b11 + b21)" in lines[2]
     assert "a sum of B times a sum of A" in lines[3]
     assert lines[4].split() == ["dan.json", "<2,2,2;7>", "0", "15", "2.65"]
     assert run(capsys, "schemes", "--verify", paths[0])[0] == 0

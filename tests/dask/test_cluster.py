@@ -74,6 +74,15 @@ def test_products(client):
     assert falcon.dask.verify(x, y, made)
 
 
+def test_persisted_chunks_are_not_read_again(client):
+    x = da.ones((60, 60), chunks=20)
+    assert (falcon.dask.matmul(x, x + 1, reread=True) == 120).all().compute()
+    held = x.persist()
+    with pytest.raises(ValueError, match=r"chunks of y lie on workers already \(persist\)"):
+        falcon.dask.matmul(x, held, reread=True)
+    assert (falcon.dask.matmul(x, held) == 60).all().compute()
+
+
 def test_what_is_known_of_the_workers(client):
     _, x = integers((64, 64), 32)
     plan = falcon.dask.plan(x, x, threads=2)

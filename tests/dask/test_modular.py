@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import falcon
+from falcon._core.progress import Progress
 
 da = pytest.importorskip("dask.array")
 
@@ -110,10 +111,23 @@ def test_gram_multiplies_only_the_lower_chunks():
 def test_progress_of_verify(doors, capfd):
     doors.numbers(first_progress=0.01, next_progress=0.01, renewed_progress=0.01)
     x = da.from_array(np.ones((40, 40)), chunks=20).map_blocks(slow)
-    assert falcon.dask.verify(x, x.T, falcon.dask.matmul(x, x.T), progress=True)
-    assert "GB, about 0:0" in capfd.readouterr().err
     assert falcon.dask.verify(x, x.T, falcon.dask.matmul(x, x.T))
+    assert "GB, about 0:0" in capfd.readouterr().err
+    assert falcon.dask.verify(x, x.T, falcon.dask.matmul(x, x.T), progress=False)
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("dtype", "modulus"), [(float, None), (int, None), (int, 7)])
+def test_progress_moves_with_the_tasks(dtype, modulus, monkeypatch):
+    x, seen = da.ones((80, 60), chunks=20, dtype=dtype), []
+    moved = Progress.at
+    monkeypatch.setattr(Progress, "at", lambda bar, n: (seen.append(n), moved(bar, n)))
+    y = falcon.dask.matmul(x, x.T, modulus=modulus)
+    assert falcon.dask.verify(x, x.T, y, modulus=modulus)
+    total = sum(a * v.nbytes for a, v in zip((2, 3, 2) if dtype is float else (1, 1, 1),
+                                             (x, x.T, y), strict=True))  # fmt: skip
+    assert seen == sorted(seen) and seen[-1] == pytest.approx(total / 1e9)
+    assert len({*seen}) > 12 * len((x, x.T, y))  # chunks of each
 
 
 def slow(x):

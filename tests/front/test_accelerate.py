@@ -472,13 +472,28 @@ def test_programs_run_as_by_python(tmp_path, words):
         (tmp_path / file).write_text(program)
     where = {"cwd": tmp_path, "input": program}
     status, out, err = python("-m", "falcon", "run", *words, where=where)
-    err = "".join(x for x in err.splitlines(keepends=True) if "falcon.accelerate(" not in x)
+    err = "".join(x for x in err.splitlines(keepends=True) if not x.startswith("falcon: "))
     assert (status, out, err) == python(*words, where=where)
 
 
-def test_the_line_is_printed_once(off, capsys, monkeypatch):
-    monkeypatch.setattr(switch, "_was_told", False)
-    for _ in range(2):
-        with falcon.accelerate():
-            pass
-    assert capsys.readouterr().err.count("falcon.accelerate(on=False)") == 1
+def test_what_is_said_once(off, capsys, monkeypatch):
+    """That it is on, and what it costs where a plan costs accuracy."""
+    for scheme, told in (("strassen", "float64 product grows 2.0 times"), ("classical", "")):
+        monkeypatch.setattr(switch, "_was_told", False)
+        with falcon.config(scheme=scheme):
+            for _ in range(2):
+                with falcon.accelerate():
+                    pass
+        err = capsys.readouterr().err
+        assert err.count("falcon.accelerate(on=False)") == 1
+        assert told in err and err.count("\n") == (2 if told else 1)
+
+
+def test_settings_are_none_of_its_arguments(off):
+    with pytest.raises(
+        TypeError, match=r"no 'scheme'; settings .*: falcon.set_config\(scheme=...\)"
+    ):
+        falcon.accelerate(scheme="strassen")
+    with pytest.raises(TypeError, match=r"takes no 'loud'$"):
+        falcon.accelerate(loud=True)
+    assert not switch.is_on()

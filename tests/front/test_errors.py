@@ -130,3 +130,19 @@ def test_a_packed_operand_is_b_alone():
     ):
         with pytest.raises(TypeError, match="a PackedOperand, which gemm, matmul and plan take"):
             call()
+
+
+class OfMpmath(list):
+    """Like a mpmath.matrix: `np.asarray` makes a vector of its entries, whose product is wrong."""
+
+    __module__ = "mpmath.matrices.matrices"
+    tolist = list.copy
+
+
+@pytest.mark.parametrize("call", [falcon.gemm, falcon.matmul, falcon.plan, falcon.dot, falcon.gram])
+def test_matrices_of_mpmath(call):
+    x = OfMpmath([1.0, 2.0, 3.0, 4.0])
+    with pytest.raises(
+        TypeError, match=r"a matrix of mpmath, .*: use numpy.array\(.\.tolist\(\), f"
+    ):
+        call(x) if call is falcon.gram else call(x, x)

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import falcon
+from falcon._front import fallback
 
 from ..support import python
 
@@ -217,6 +218,19 @@ def test_what_no_scheme_can_multiply_is_left_to_numpy():
     assert outcome(falcon.matmul, x, x, out=(x, x)) is ValueError
     assert outcome(falcon.matmul, x, x, out=[x]) is TypeError
     assert falcon.matmul(x, x, out=(None,)).tolist() == (x @ x).tolist()
+
+
+def test_objects_that_take_long_are_told(monkeypatch):
+    a = np.ones((2, 40, 30), object)
+    assert falcon.matmul(a, a[0].T).shape == (2, 40, 40)
+    monkeypatch.setattr(fallback, "_LONG", 2 * 40 * 30 * 40 * fallback._OBJECT * 0.99)
+    with pytest.warns(RuntimeWarning, match=r"objects one by one, .* s or more") as told:
+        falcon.matmul(a, a[0].T)
+    assert told[0].filename == __file__
+    with pytest.warns(RuntimeWarning):
+        falcon.matmul(a[0], a.transpose(0, 2, 1))
+    assert falcon.matmul(a, a[0, 0]).shape == (2, 40)
+    assert falcon.matmul(a[0, :, 0], a).shape == (2, 30)
 
 
 def test_lists_are_converted():

@@ -95,7 +95,30 @@ def one_dense_product(folder):
     return written(folder, record(m=16, k=16, n=16, U=rows, V=rows, W=rows))
 
 
+def long_fractions(folder):
+    held = np.empty((7, 4), object)
+    held[:] = Fraction(1, 10**4000)
+    np.savez(folder / "x.npz", U=held, V=held, W=held)
+    return folder / "x.npz"
+
+
+def sums_of_sums(folder):
+    """20 000 lines, each of which is all that is before it."""
+    lines = "".join(f"x{i}=x{i - 1};" for i in range(1, 20000))
+    (folder / "x.txt").write_text(f"x0=a11;{lines}")
+    return folder / "x.txt"
+
+
+def names_of_a_long_sum(folder):
+    sums = "+".join(f"a{i},{j}" for i in range(1, 100) for j in range(1, 100))
+    (folder / "x.txt").write_text(f"x={sums};" + "".join(f"y{i}=x;" for i in range(9999)))
+    return folder / "x.txt"
+
+
 HOSTILE = [
+    (long_fractions, "something that is no number"),
+    (sums_of_sums, "too many terms"),
+    (names_of_a_long_sum, "too many terms"),
     (memo, "stores its object number 33554432 too early"),
     (text_memo, "stores its object number 33554432 too early"),
     (many_members, "100 members would unpack to 360012800 bytes"),

@@ -139,6 +139,36 @@ def test_alphatensor_plain(name, tmp_path):
     assert load(path) == bare(name)
 
 
+@pytest.mark.parametrize("rows", [False, True], ids=["nested", "rows"])
+@pytest.mark.parametrize("dtype", [np.int8, float, object])
+@pytest.mark.parametrize("scheme", [*map(bare, NAMES), FRACTIONAL], ids=lambda x: x.name)
+def test_factors_by_name(scheme, dtype, rows, tmp_path):
+    if scheme is FRACTIONAL:
+        dtype = object  # fractions are pickled
+    factors = {x: getattr(scheme, x).astype(dtype) for x in "UVW"}
+    if rows:
+        factors = {x: y.reshape(scheme.rank, -1) for x, y in factors.items()}
+    for save in (np.savez, np.savez_compressed):
+        save(tmp_path / "mine.npz", **factors)
+        assert load(tmp_path / "mine.npz").same_coefficients(scheme)
+    assert load(tmp_path / "mine.npz").name == "mine"
+    assert schemes.check(tmp_path / "mine.npz")
+    np.savez(tmp_path / "mine.npz", **factors, more=np.ones(3))
+    with pytest.raises(SchemeError, match=r"expected a key such as .* or U, V and W"):
+        load(tmp_path / "mine.npz")
+
+
+@pytest.mark.parametrize("scheme", [schemes.get("3x3x3:23"), FRACTIONAL], ids=lambda x: x.name)
+def test_what_is_printed_is_loaded(scheme, tmp_path):
+    sourced = scheme.renamed("a; name", "S. Omebody, 1999; and others = more")
+    for text in (str(sourced), f"{sourced!s}\n\nwith shared sums, 3 additions:\n\nh1 = 2"):
+        (tmp_path / "mine.txt").write_text(text)
+        assert load(tmp_path / "mine.txt").same_coefficients(scheme)
+    (tmp_path / "long.txt").write_text(str(schemes.get("3x4x5:47")))
+    with pytest.raises(SchemeError, match=r"long.txt: .*and 23 more .*scheme.save\(path\) writes"):
+        load(tmp_path / "long.txt")
+
+
 def test_fortran_order_and_protocols_of_numpy(tmp_path):
     scheme = schemes.get("hopcroft-kerr")
     content = np.empty(3, dtype=object)

@@ -1,6 +1,7 @@
 """Formulas as text, back and forth, and what is said of those that are wrong."""
 
 import json
+import re
 from fractions import Fraction
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from falcon import Scheme, SchemeError
 from falcon.schemes import check, classical, get, names
 from falcon.schemes.formulas import formulas
-from falcon.schemes.reading import coefficients
+from falcon.schemes.reading import Formulas
 
 STRASSEN = formulas(get("strassen"))
 
@@ -41,11 +42,18 @@ def test_what_papers_write(entry):
     assert Scheme.from_formulas(text).same_coefficients(get("strassen"))
 
 
+@pytest.mark.parametrize("product", ["*", " * ", " @ "])
+def test_signs_of_products(product):
+    text = re.sub(r"(?<=\)) ?(?=[(b])|(?<=a\d\d) (?=\()", product, STRASSEN)
+    assert text.count(product.strip()) == 7
+    assert Scheme.from_formulas(text).same_coefficients(get("strassen"))
+
+
 def test_semicolons_factors_and_products_in_place():
     found = Scheme.from_formulas("c11 = a11*b11 + 2 (1/2 a_12) b_21; s = a21 + 0 a11; "
                                  "c21 = -(-s b11) + a22 b21")  # fmt: skip
     assert found.format == (2, 2, 1) and found.rank == 4
-    halves = coefficients("h = 1/2 a11 * 0.5 b11\nc11 = 4 h")
+    halves = Formulas("h = 1/2 a11 * 0.5 b11\nc11 = 4 h").factors()
     assert [x.item() for x in halves] == [Fraction(1, 4), 1, 4]
     wide = classical(1, 12, 1)
     assert "a1,12" in formulas(wide)
@@ -176,4 +184,4 @@ def test_a_scheme_that_the_catalogue_lacks_is_repaired():
     assert found.differences == (
         f"h3: the coefficient of b22 is {wrong[2, 1, 1]} in yours, {V[2, 1, 1]} in the nearest",
     )
-    assert f"nearest: the same with another V, where {found.differences[0]}" in str(found)
+    assert f"nearest: the same with another V; {found.differences[0]}" in str(found)

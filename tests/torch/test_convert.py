@@ -12,6 +12,7 @@ import pytest
 
 import falcon
 from falcon._core.options import FIELDS, LINEAR
+from falcon._core.timing import Estimate
 
 from ..support import python
 from .support import DTYPES, check_gradients, config, exact, integers, layer
@@ -437,12 +438,13 @@ def test_panels_are_made_where_they_are_predicted_to_gain(rows):
 )
 def test_the_fastest_is_taken(gains, scheme_is_none, is_packed, min_m, doors, products):
     measured = iter(gains)
-    doors.conversion(_gains=lambda *_: next(measured))
+    doors.conversion(gains=lambda *_: [Estimate(x, x - 0.1, x + 0.1, 5) for x in next(measured)])
     made = layer()
     (row,) = convert_(made, config(measure=True)).rows
     assert next(measured, None) is None
     assert row["measured"]
     assert row["gain"] == max(gains[0])
+    assert row["interval"] == (row["gain"] - 0.1, row["gain"] + 0.1)
     found = row["scheme"] is None, row["packed"], row["min_m"]
     assert found == (scheme_is_none, is_packed, min_m)
     assert row["reason"] == ("gains too little: 1.01" if scheme_is_none else "")
@@ -459,8 +461,8 @@ def test_speeds_are_measured():
         (row,) = convert_(made, config(measure=True)).rows
     assert torch.equal(torch.get_rng_state(), state)
     assert row["measured"]
-    assert np.isfinite(row["gain"])
-    assert row["gain"] > 0
+    low, high = row["interval"]
+    assert 0 < low <= row["gain"] <= high < np.inf
 
 
 def test_arguments_are_checked():

@@ -3,7 +3,7 @@
 import pytest
 
 import falcon
-from falcon._core.timing import Record
+from falcon._core.timing import Estimate, Record
 
 torch = pytest.importorskip("torch")
 convert = pytest.importorskip("falcon.torch.convert")
@@ -53,11 +53,87 @@ def test_both_are_timed(turns):
     assert (found.gain, found.low, found.high) == (1.6, 1.0, 2.0)
     assert 0 < found.share < 1
     assert "60 rows: 4e+03 ms" in str(report)
-    assert str(report).endswith("\ngain of the pass 1.60 (1.00 to 2.00): undecided")
+    gain, error, advice = str(report).splitlines()[-3:]
+    assert gain == "gain of the pass 1.60 (1.00 to 2.00): undecided"
+    assert error == (f"error of the pass against float64: {found.error_of_torch:.3g} with torch's "
+                     f"layers, {found.error:.3g} with falcon's")  # fmt: skip
+    assert "not surely faster: falcon.torch.revert_(model)" in advice and "min_gain=1.0" in advice
     assert max(map(len, str(report).splitlines())) <= 100
     assert type(model.first) is FalconLinear
     assert "forward" not in vars(model.first)
     assert convert_(model, config()).forward is None
+
+
+@pytest.fixture
+def fast(doors):
+    """No time is taken."""
+    records = [Record("falcon", (2.0,) * 5), Record("torch", (4.0,) * 5)]
+    doors.turns(lambda *_, **__: records, of="falcon.torch.forward")
+
+
+@pytest.mark.parametrize("seconds, verdict", [((2.0,) * 5, "faster"), ((5.0,) * 5, "slower")])
+def test_what_is_not_surely_faster_is_reverted_if_asked(seconds, verdict, doors):
+    records = [Record("falcon", seconds), Record("torch", (4.0,) * 5)]
+    doors.turns(lambda *_, **__: records, of="falcon.torch.forward")
+    model, example = Two().eval(), torch.randn(3, 20, 48)
+    report = convert_(model, config(), example=example)
+    assert report.forward.verdict == verdict
+    assert ("not surely faster" in str(report)) == (verdict == "slower")
+    for least in (1.0, 1.9, 2.1):
+        report = convert_(model, config(), example=example, min_gain=least)
+        is_kept = least <= report.forward.gain
+        assert (type(model.first) is FalconLinear) == is_kept
+        assert [x["scheme"] for x in report.rows] == ["strassen" if is_kept else None] * 2
+        assert all(x["extra_bytes"] > 0 or not is_kept for x in report.rows)
+        assert ("reverted: min_gain" in str(report)) == (not is_kept)
+        assert is_kept or "not surely" not in str(report)
+    with pytest.raises(TypeError, match="it needs an example"):
+        convert_(model, config(), min_gain=1.0)
+
+
+class Branches(nn.Module):
+    """Returns a mapping with a tuple in it, and integers."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(64, 64)
+        self.register_buffer("scale", torch.tensor(0.5))
+
+    def forward(self, x):
+        made = self.first(x) * self.scale
+        return {"made": (made, made.argmax()), "twice": 2 * made}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_the_error_of_the_pass(dtype, fast, monkeypatch):
+    torch.manual_seed(0)
+    model, x = Branches().eval().to(dtype), torch.randn(40, 64).to(dtype)
+    found = convert_(model, config(), example=(x,)).forward
+    assert found.wider == ("float64" if dtype is torch.float32 else "float32")
+    y = nn.functional.linear(x.double(), model.first.weight.double(), model.first.bias.double())
+    with torch.no_grad():
+        error = (model(x)["twice"].double() - y).norm() / y.norm()
+    assert 0.5 * error <= found.error <= 2 * error
+    assert 0 < found.error_of_torch <= 2 * torch.finfo(dtype).eps
+    assert model.first.weight.dtype is dtype and model.scale.dtype is dtype
+    right = FalconLinear.forward
+    monkeypatch.setattr(FalconLinear, "forward", lambda layer, x: right(layer, x) * 1.125)
+    wrong = convert_(model, config(), example={"x": x}).forward
+    assert wrong.error_of_torch == found.error_of_torch and 0.11 < wrong.error < 0.14
+
+
+def test_no_wider_type(fast):
+    x = torch.randn(40, 64)
+    found = convert_(Branches().eval().double(), config(), example=x.double()).forward
+    assert (found.wider, found.error) == ("", None) and "error" not in str(found)
+    model = Branches().eval()
+    own = model.first.register_forward_pre_hook(lambda _, x: (x[0].float(),))
+    found = convert_(model, config(), example=x).forward
+    assert (found.wider, found.error) == ("float64", None)
+    assert str(found).endswith(
+        "against float64: unknown, as the model fails there or returns no floats"
+    )
+    own.remove()
 
 
 @pytest.mark.parametrize("example", ["tuple", "mapping"])
@@ -80,9 +156,12 @@ def test_a_real_pass():
 
 
 def test_without_converted_layers_nothing_is_gained(doors):
-    doors.conversion(_gains=lambda *_: [0.9, 0.9])
+    doors.conversion(gains=lambda *_: [Estimate(0.9, 0.8, 1.0, 5)] * 2)
     found = convert_(Two().eval(), falcon.torch.LinearConfig(), example=torch.randn(3, 20, 48))
     assert (found.forward.share, found.forward.gain) == (0, 1)
+    assert (found.forward.wider, found.forward.error) == ("", None)
+    assert "0.90 (0.80 to 1.00)" in str(found) and "surely" not in str(found)
+    assert str(found).endswith("gain of the pass 1.00 (1.00 to 1.00): as fast")
 
 
 def test_the_fast_path_of_a_transformer():

@@ -1,0 +1,48 @@
+"""The report of `convert_`: equal layers of equal blocks are one line."""
+
+import pytest
+
+import falcon
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("falcon.torch.report")
+Report = falcon.torch.Report
+
+
+def row(name, **changes):
+    known = {
+        "name": name, "shape": (64, 32), "dtype": "float32", "scheme": "strassen", "packed": True,
+        "min_m": 256, "gain": 1.25, "measured": True, "interval": (1.125, 1.5),
+        "extra_bytes": 2**20, "reason": "",
+    }  # fmt: skip
+    return {**known, **changes}
+
+
+def lines(*rows):
+    return [x.split("  ")[0] for x in str(Report([*rows])).splitlines()[1 : 1 + len(rows)]]
+
+
+def test_equal_layers_of_equal_blocks():
+    rows = [row(f"encoder.layer.{i}.attention.{x}") for i in range(12) for x in "qk"]
+    report = str(Report([row("first"), *rows, row("layer.0"), row("layer.1")]))
+    _, *found = report.splitlines()[:6]
+    assert [x.split("  ")[0] for x in found] == [
+        "first", "encoder.layer.0-11.attention.q, 12 times",
+        "encoder.layer.0-11.attention.k, 12 times", "layer.0", "layer.1",
+    ]  # fmt: skip
+    assert [x.split()[-1] for x in found] == ["1.0", "12.0", "12.0", "1.0", "1.0"]
+    assert "1.25 (1.12 to 1.50)" in found[0]
+    assert "27 of 27 layers on falcon, 27.0 MiB of panels" in report
+
+
+def test_what_differs_has_a_line():
+    some = [row(f"{i}.q") for i in (0, 1, 2, 5, 7, 8)]
+    others = [row("3.q", shape=(64, 64)), row("4.q", reason="shares panels", extra_bytes=0)]
+    assert lines(*some, *others)[:3] == ["0-2,5,7-8.q, 6 times", "3.q", "4.q"]
+    experts = [row(f"{i}.expert.{j}.up") for i in range(3) for j in range(2)]
+    assert lines(*experts)[0] == "0-2.expert.0-1.up, 6 times"
+
+
+def test_a_layer_alone():
+    assert lines(row("", scheme=None, min_m=None, gain=None, interval=None, measured=False))
+    assert "1.25 ?" in str(Report([row("", measured=False, interval=None)]))
