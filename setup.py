@@ -148,7 +148,7 @@ class BuildOptional(build_ext):
         if OPENMP and self._knows(TABLE.OPENMP_FLAGS, "omp.h"):
             extension.extra_compile_args += TABLE.OPENMP_FLAGS
             extension.extra_link_args += TABLE.OPENMP_FLAGS
-        for isa in sorted(built, key=lambda x: -len(x.types)):  # the longest first
+        for isa in sorted(built, key=lambda x: (-len(x.types), -len(x.flags))):  # longest first
             extension.extra_objects += self._start(
                 [str(CPU / name) for name in isa.sources],
                 output_dir=str(Path(self.build_temp) / isa.name),
