@@ -50,6 +50,7 @@ NUMBERS = {
     "gpu_run": "_gpu.rates._RUN", "gpu_warm_up": "_gpu.rates._WARM_UP",
     "gpu_sizes": "_gpu.rates._MEASURED_SIZE", "asked_again": "_gpu.workspaces._AGAIN",
     "flags": "_gpu.repaired._MOST", "tile": "_gpu.geometry.LEAST_TILE",
+    "least_triangle": "_core.problem._LEAST_TRIANGLE_ON_GPU",
     "resident": "_gpu.geometry._REPAIR_RESIDENT",
     "fused": "_cpu.norms._FUSED", "sampled_mean": "_cpu.norms._SAMPLED_MEAN",
     "sampled_spread": "_cpu.norms._SAMPLED_SPREAD",

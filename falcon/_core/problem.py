@@ -24,6 +24,8 @@ _LEAST_STREAMED_SIDE, _LEAST_STREAMED_ELEMENTS = 1024, 2**22
 # Integers of so few products are computed in place, all of C: a triangle takes 2 to 10 times as
 # long, as its operands are packed (Zen 4, 2 threads).
 _FEW_PRODUCTS = 48**3
+# On a GPU smaller products with their own transpose are computed whole: their tiles would fill none.
+_LEAST_TRIANGLE_ON_GPU = 2048
 _set = object.__setattr__  # sets fields of a frozen dataclass
 
 
@@ -125,8 +127,11 @@ class Problem:
             batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
             out = dense(0, (*batch, M, N), result)
         if device is not None:
-            # Only `gram` asks; a scheme by name computes all of C.
-            symmetric = symmetric if options.scheme in ("auto", "classical") else ""
+            able = options.scheme in ("auto", "classical")  # by name it computes all of C
+            if not (symmetric or packed or c is not None or operand.is_complex):
+                found = M >= _LEAST_TRIANGLE_ON_GPU and a.is_transpose(b)
+                symmetric = "full" if found else ""
+            symmetric = symmetric if able else ""
         elif symmetric or not (packed or c is not None):
             symmetric = _part_of(a, b, operand, options, symmetric)
         layout = _layout(a, b, c, out, types, device, packed, symmetric)

@@ -187,10 +187,14 @@ def key_of_form(form: tuple, arrays: Sequence[Any]) -> tuple | None:
 
 
 def _device_key(a: Any, b: Any, c: Any, out: Any, arguments: tuple) -> tuple | None:
-    facts: list[Any] = [arguments, c is out]
     library: Any = _libraries[type(a)]
+    packed = type(b) is PackedOperand
+    is_alike = not packed and _libraries.get(type(b)) is library
+    # Of a twin in the same memory, one triangle is computed.
+    twin = is_alike and library.address(a) == library.address(b)
+    facts: list[Any] = [arguments, c is out, twin]
     x: Any
-    for x in (a, out, None if type(b) is PackedOperand else b, c):
+    for x in (a, out, None if packed else b, c):
         if x is None:
             facts.append(None)
             continue

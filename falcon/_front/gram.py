@@ -108,7 +108,7 @@ def gram(
     x_i are columns of `x` (rows, if `transpose`).
 
     ``falcon.matmul(x.T, x)`` and ``falcon.gemm(x.T, x)`` detect the shared memory and do the same,
-    in host memory.
+    on a GPU from 2048 columns on.
     Complex matrices need two real Gram matrices and one real product, half of a complex product;
     small ones are multiplied as any others, and mirrored, or by one real Gram matrix of all parts.
 

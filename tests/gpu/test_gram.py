@@ -132,3 +132,33 @@ def test_capture_and_a_scheme_by_name(cupy, state):
     state.launches.clear()
     np.testing.assert_array_equal(cupy.asnumpy(falcon.gram(array, scheme="strassen")), x.T @ x)
     assert not any("mirror" in x for x in state.launches)
+
+
+@pytest.mark.parametrize("call", [falcon.matmul, falcon.gemm])
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_a_product_with_its_own_transpose_is_one(cupy, state, doors, call, batch):
+    """Recalled too; of another array that lies alike, it is a product as any other."""
+    doors.numbers(least_triangle=64)
+    if batch and call is falcon.gemm:
+        pytest.skip("gemm takes matrices")
+    first, second = whole((*batch, K, 100), 1), whole((*batch, K, 100), 2)
+    x, y = (cupy.asarray(z.astype(np.float32)) for z in (first, second))
+    for a, z in ((x, first), (x, first), (y, second), (y, second), (x, first)):
+        for b, other in ((x, first), (y, second)):
+            state.products.clear()
+            found = call(a.swapaxes(-1, -2), b)
+            np.testing.assert_array_equal(cupy.asnumpy(found), z.swapaxes(-1, -2) @ other)
+            done = sum(m * n * k * count for (m, n, k), count, *_ in state.products)
+            whole_product = 100**2 * K * max(len(batch) * 3, 1)
+            assert done <= 0.66 * whole_product if a is b else done == whole_product
+    state.products.clear()
+    call(x.swapaxes(-1, -2), x, scheme="classical")
+    assert len(state.products) > 1
+    state.products.clear()
+    call(x[..., :60].swapaxes(-1, -2), x[..., :60])
+    assert len(state.products) == 1  # too small for tiles
+    if not batch:
+        call(x.T, x, scheme="strassen")
+        assert falcon.plan(x.T, x).problem.symmetric == "full"
+        added = falcon.gemm(x.T, x, beta=1, c=cupy.asarray(np.ones((100, 100), np.float32)))
+        np.testing.assert_array_equal(cupy.asnumpy(added), first.T @ first + 1)
