@@ -24,7 +24,7 @@ _LEAST_STREAMED_SIDE, _LEAST_STREAMED_ELEMENTS = 1024, 2**22
 # Integers of so few products are computed in place, all of C: a triangle takes 2 to 10 times as
 # long, as its operands are packed (Zen 4, 2 threads).
 _FEW_PRODUCTS = 48**3
-# On a GPU smaller products with their own transpose are computed whole: their tiles would fill none.
+# On a GPU smaller products with the own transpose are computed whole: their tiles would fill none.
 _LEAST_TRIANGLE_ON_GPU = 2048
 _set = object.__setattr__  # sets fields of a frozen dataclass
 
