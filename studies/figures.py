@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # Inches, the same for all pictures, so that a page shows their text in one size; on a phone.
 _WIDTH, _NARROW = 10.4, 4.4
+# Sizes whose labels would overlap, if the ratio is smaller.
+_NEAR = 1.25
 _TITLES = {
     NUMPY: "NumPy", "numpy (best kernels)": "NumPy, best kernels", CLASSICAL: "falcon, classical",
     "mkl": "MKL", "onednn": "oneDNN", "torch": "PyTorch", "cublas": "cuBLAS",
@@ -144,11 +146,14 @@ def _sizes(axis: Axes, cases: list[dict[str, Any]]) -> None:
     labels = [f"{x['M']} {_choice(x)}" for x in cases]
     if not narrow:
         labels = [x.replace(" ", "\n").replace("@", "@\n") for x in labels]
+        for i in range(1, len(cases)):  # below those of a size that is near
+            if cases[i]["M"] < _NEAR * cases[i - 1]["M"] and labels[i - 1][0] != "\n":
+                labels[i] = "\n" * (1 + labels[i - 1].count("\n")) + labels[i]
     axis.set_xticks(
         [x["M"] for x in cases], labels, fontsize=8 if narrow else 7.5, rotation=90 * narrow
     )
     axis.minorticks_off()
-    axis.set_ylim(bottom=0)
+    axis.set_ylim(0, 1.05 * axis.get_ylim()[1])
 
 
 def rates(document: dict[str, Any], narrow: bool = False) -> Figure | None:
