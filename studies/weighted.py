@@ -1,7 +1,8 @@
 """``falcon.gram(x, weights=w)`` beside ``x.T @ (w[:, None] * x)``: studies/weighted.py [KxM ...]
 
-Random data, many pairs in random order. "Two calls": falcon.matmul of the same copy.
-By default 20000x500 and 8192x2048 (K rows, M columns).
+Random data, many pairs in random order. "By matmul": falcon's of the same copy.
+By default 20000x500 and 8192x2048 (K rows, M columns). ``--plain``: without weights, where NumPy's
+x.T @ x is half of the work too (syrk), and falcon.matmul takes a copy of x.
 """
 
 from __future__ import annotations
@@ -17,15 +18,22 @@ from falcon._core.timing import Side, interleave
 from falcon.bench.tables import INTERVAL
 
 
-def compared(K, M, dtype, rounds):
+def compared(K, M, dtype, rounds, plain):
     random = np.random.default_rng(K + M)
     x, w = random.standard_normal((K, M)).astype(dtype), random.random(K).astype(dtype)
     out = np.empty((M, M), dtype)
     calls = {
         "falcon": partial(falcon.gram, x, weights=w, out=out),
         "NumPy": lambda: np.matmul(x.T, w[:, None] * x, out=out),
-        "falcon, two calls": lambda: falcon.matmul(x.T, w[:, None] * x, out),
+        "falcon, by matmul": lambda: falcon.matmul(x.T, w[:, None] * x, out),
     }
+    if plain:
+        other = x.copy()
+        calls = {
+            "falcon": partial(falcon.gram, x, out=out),
+            "NumPy": partial(np.matmul, x.T, x, out=out),
+            "falcon, by matmul": partial(falcon.matmul, x.T, other, out),
+        }
     for call in calls.values():
         call()
     sides = [Side.of(*x) for x in calls.items()]
@@ -39,12 +47,13 @@ def main():
     parser.add_argument("sizes", nargs="*", default=["20000x500", "8192x2048"])
     parser.add_argument("--dtype", nargs="+", default=["float64", "float32"])
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--plain", action="store_true", help="no weights")
     given = parser.parse_args()
     print(f"{same_threads()} threads; {INTERVAL}")
-    rows = [("x", "dtype", "falcon ms", "NumPy ms", "two calls ms", "over NumPy", "over two calls")]
+    rows = [("x", "dtype", "falcon ms", "NumPy ms", "by matmul ms", "over NumPy", "over matmul")]
     for size in given.sizes:
         K, M = map(int, size.split("x"))
-        rows += [compared(K, M, dtype, given.rounds) for dtype in given.dtype]
+        rows += [compared(K, M, dtype, given.rounds, given.plain) for dtype in given.dtype]
     show(rows, left=2)
 
 
