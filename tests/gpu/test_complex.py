@@ -181,6 +181,35 @@ def test_out_overlaps(cupy, order):
     assert (result(falcon.gemm(x, y, out=x)) == a @ b).all()
 
 
+def test_packed_calls_that_come_to_overlap(cupy):
+    a, x = both(cupy, (24, 24), 1, "complex64")
+    b, y = both(cupy, (24, 24), 2, "complex64")
+    for scheme in ("classical", "strassen"):
+        packed, out = falcon.pack(y, scheme=scheme), cupy.empty((24, 24), "complex64")
+        for _ in range(2):
+            assert (result(falcon.gemm(x, packed, out=out)) == a @ b).all()
+        again = on_device(cupy, a, "complex64")
+        assert (result(falcon.gemm(again, packed, out=again)) == a @ b).all()
+
+
+@pytest.mark.parametrize("arithmetic", ["native", "fp16x3"])
+def test_what_was_repaired_before_is_classical(cupy, arithmetic):
+    a, x = both(cupy, (40, 40), 1, "complex64")
+    b, y = both(cupy, (40, 40), 2, "complex64")
+    out = cupy.empty((40, 40), "complex64")
+    for scheme in ("classical", "strassen"):
+        plan = falcon.plan(x, y, scheme=scheme, arithmetic=arithmetic)
+        plan.runner.bound(x, y, None, out, 1j)._classical("a test", x, y, None, out)
+        assert (result(out) == 1j * (a @ b)).all()
+
+
+def test_einsum(cupy):
+    a, x = both(cupy, (12, 8), 1, "complex64")
+    b, y = both(cupy, (12, 9), 2, "complex64")
+    assert (result(falcon.einsum("ki,kj->ji", x, y)) == np.einsum("ki,kj->ji", a, b)).all()
+    assert (result(falcon.multi_dot([x.T, y])) == a.T @ b).all()
+
+
 def test_empty(cupy):
     x, y = cupy.empty((5, 0), "complex64"), cupy.empty((0, 4), "complex64")
     assert (result(falcon.gemm(x, y)) == 0).all()
