@@ -247,6 +247,8 @@ def all_subjects():
             if {row, *cast} <= set(types):
                 for scheme in algorithms(backend, cast[1])[:2]:
                     yield Subject(backend, row, scheme, cast=tuple(cast), **mine)
+    for scheme in ALGORITHMS:
+        yield Subject(DEVICE, of("float64"), scheme, "fixed", library="cupy")
     yield Subject("cpu", of("int64"), "auto", size=LARGE)
     for row in map(of, ("float32", "float64", "bfloat16", "int16", "complex64")):
         for door in DOORS:
