@@ -46,8 +46,6 @@ import sys
 import warnings
 
 _folder = sys.modules["falcon"].__path__[0]
-if not getattr(sys.modules["falcon"], "__file__", None):  # a folder without an __init__.py
-    raise ImportError(f"the folder {_folder} hides the package falcon: start Python in another one")
 if os.path.exists(f"{_folder}/app.py"):
     warnings.warn(
         f"the web framework falcon is installed in the same folder, {_folder}; this is "

@@ -54,13 +54,19 @@ def check_scheme(name: str, value: Any) -> str | Scheme:
     return value
 
 
-def check_growth(name: str, value: Any) -> float:
-    """A number of at least 1."""
+def check_number(name: str, value: Any) -> float:
+    """A real number."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise TypeError(f"{name} is {value!r}; expected a number")
-    if not value >= 1.0:
-        raise ValueError(f"{name} is {value!r}; expected a number >= 1.0")
     return float(value)
+
+
+def check_growth(name: str, value: Any) -> float:
+    """A number of at least 1."""
+    growth = check_number(name, value)
+    if not growth >= 1.0:
+        raise ValueError(f"{name} is {value!r}; expected a number >= 1.0")
+    return growth
 
 
 def check_choice(known: Sequence[str], name: str, value: Any) -> str:
@@ -82,7 +88,7 @@ def check_size(name: str, value: Any) -> int | None:
 
 def check_modulus(name: str, value: Any) -> int | None:
     """None, or an integer from 2 to 2^62."""
-    modulus = check_count(name, value, 2)
+    modulus = check_count(name, value, 2, "an integer, of matmul also a list of some,")
     if modulus is not None and modulus > 2**62:
         raise ValueError(
             f"{name} is {modulus}; expected at most 2**62 (products modulo coprime factors of a "

@@ -224,6 +224,10 @@ KEYWORDS, PLANNING, PACKING, TUNING, LINEAR = (
 )
 
 
+# Keywords of functions, besides options, that may be misspelt.
+_ARGUMENTS = "dtype", "out", "alpha", "beta", "transpose", "symmetric", "weights", "reread"
+
+
 def merged(function: str, names: tuple[str, ...], keywords: Mapping[str, Any]) -> Options:
     """Return the settings in force, changed by the keywords of a call other than "auto" and None.
 
@@ -236,8 +240,9 @@ def merged(function: str, names: tuple[str, ...], keywords: Mapping[str, Any]) -
     unknown = keywords.keys() - set(names)
     if unknown:
         name = min(unknown)
+        meant = did_you_mean(name, (*names, *_ARGUMENTS))
         raise TypeError(
-            f"{function}() got an unexpected keyword argument {name!r}{did_you_mean(name, names)}; "
+            f"{function}() got an unexpected keyword argument {name!r}{meant}; "
             f"its options are {', '.join(names)}"
         )
     given = {

@@ -14,7 +14,7 @@ from falcon._backends import BACKENDS, DEVICE, ENGINE, available_backends, devic
 from falcon._core import runner
 from falcon._core.cpus import cpu_model
 from falcon._core.dtypes import FLOAT32, FLOAT64
-from falcon._core.options import settings, thread_count
+from falcon._core.options import SETTINGS, settings, thread_count
 from falcon._core.problem import Problem
 from falcon._version import __version__
 from falcon.decision import profile
@@ -74,7 +74,7 @@ def _gather() -> dict[str, Any]:
         **{f"{name} kernels": backend.describe() for name, backend in BACKENDS.items()},
         "GPU": device_backend().describe(),
         "libraries": libraries(),
-        "settings": {name: getattr(chosen, name) for name in chosen.__slots__},
+        "settings": {name: getattr(chosen, name) for name in SETTINGS},
         "rates": rates_used(),
         "choices": {x.problem: f"{x.choice.label} ({x.why})" for x in stored},
         "environment": {k: v for k, v in sorted(os.environ.items()) if k.startswith("FALCON_")},

@@ -86,6 +86,8 @@ class Check:
             lines.append(f"  ... and {len(self.violations) - 8} more")
         if self.nearest is not None:
             lines.append(f"nearest: {self.nearest.name}; {'; '.join(self.differences)}")
+        else:
+            lines.append("no other U, V or W alone makes it a scheme: several places are wrong")
         return "\n".join(lines)
 
     __repr__ = __str__

@@ -63,7 +63,7 @@ def draw(scheme: Any, products: Sequence[int] | None = None) -> Figure:
         The scheme has no such product.
     """
     shown = range(scheme.rank) if products is None else products
-    if not shown or min(shown) < 0 or max(shown) >= scheme.rank:
+    if isinstance(shown, str) or not shown or min(shown) < 0 or max(shown) >= scheme.rank:
         last = scheme.rank - 1
         raise ValueError(f"products is {products!r}; expected numbers from 0 to {last}")
     factors = [np.asarray(x, float) for x in (scheme.U, scheme.V, scheme.W)]

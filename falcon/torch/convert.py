@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import falcon
 from falcon._backends import device_backend
-from falcon._core.checks import check_integer, check_switch
+from falcon._core.checks import check_integer, check_number, check_switch
 from falcon._core.options import LINEAR, validated
 from falcon._core.plan import Plan
 from falcon._core.progress import Progress
@@ -178,10 +178,11 @@ def convert_(
     ((400, 300), 'FalconLinear')
     >>> _ = falcon.torch.revert_(model)
     """
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"model is a {type(model).__name__}; expected a torch.nn.Module")
-    if min_gain is not None and example is None:
-        raise TypeError("min_gain is the gain of a forward pass: it needs an example")
+    _check_model(model)
+    if min_gain is not None:
+        min_gain = check_number("min_gain", min_gain)
+        if example is None:
+            raise TypeError("min_gain is the gain of a forward pass: it needs an example")
     if config is not None and not isinstance(config, LinearConfig):
         raise TypeError(f"config is a {type(config).__name__}; expected a LinearConfig")
     config = LinearConfig() if config is None else config
@@ -248,10 +249,16 @@ def revert_(model: nn.Module) -> nn.Module:
     >>> type(falcon.torch.revert_(layer)).__name__
     'Linear'
     """
+    _check_model(model)
     for layer in model.modules():
         if isinstance(layer, FalconLinear):
             detach(layer)
     return model
+
+
+def _check_model(model: Any) -> None:
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model is a {type(model).__name__}; expected a torch.nn.Module")
 
 
 def _why_not(layer: nn.Linear, config: LinearConfig) -> str:

@@ -72,7 +72,7 @@ class Forward:
             errors = "unknown, as the model fails there or returns no floats"
         return (
             f"forward pass of {self.rows} rows: {1e3 * self.seconds:.3g} ms with torch's layers, "
-            f"{100 * self.share:.0f} % in those that are on falcon now\ngain of the pass "
+            f"{100 * self.share:.0f} % in those that falcon took\ngain of the pass "
             f"{self.gain:.2f} ({self.low:.2f} to {self.high:.2f}): {self.verdict}"
         ) + (
             f"\nerror of the pass against {self.wider}: "

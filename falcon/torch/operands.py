@@ -101,6 +101,13 @@ def cast(x: Tensor, w: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Ten
     return cast_one(x), cast_one(w), None if bias is None else cast_one(bias)
 
 
+def check_tensors(**operands: Any) -> None:
+    """Raise TypeError for what is no tensor."""
+    for name, y in operands.items():
+        if not isinstance(y, Tensor):
+            raise TypeError(f"{name} is a {type(y).__name__}; expected a tensor")
+
+
 def _check_types(operands: dict[str, Tensor | None]) -> None:
     first, x = next((k, v) for k, v in operands.items() if v is not None)
     if DTYPES.get(x.dtype):

@@ -26,7 +26,16 @@ from falcon._core.options import Options, settings
 from falcon._core.problem import Problem
 from falcon.decision.library import LEAST_BATCH_OF_TENSORS, is_faster, is_long_batch
 
-from .operands import cast, check_linear, check_matmul, is_foreign, is_seen, is_symbolic, is_traced
+from .operands import (
+    cast,
+    check_linear,
+    check_matmul,
+    check_tensors,
+    is_foreign,
+    is_seen,
+    is_symbolic,
+    is_traced,
+)
 from .stock import is_stock
 
 # Left to torch: products of fewer multiplications, which falcon's Python code would delay, and of
@@ -79,6 +88,7 @@ def linear(x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor:
     """
     if is_symbolic(x, w, bias):
         return handle_torch_function(linear, (x, w, bias), x, w, bias)
+    check_tensors(x=x, w=w)
     if is_foreign(x, w, bias) or w.ndim == 1 or (bias is not None and bias.ndim != 1):
         return functional.linear(x, w, bias)
     x, w, bias = cast(x, w, bias)
@@ -116,6 +126,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     """
     if is_symbolic(a, b):
         return handle_torch_function(matmul, (a, b), a, b)
+    check_tensors(a=a, b=b)
     if is_foreign(a, b):
         return torch.matmul(a, b)
     for name, x in (("a", a), ("b", b)):
@@ -126,6 +137,8 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     if a.ndim == 1:
         return matmul(a[None], b).squeeze(-2)
     if b.ndim == 2:
+        if not is_traced() and a.shape[-1] != b.shape[0]:
+            check_matmul(a, b)  # raises
         return linear(a, b.mT)
     a, b, _ = cast(a, b, None)
     batch = check_matmul(a, b)

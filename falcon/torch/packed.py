@@ -178,7 +178,7 @@ def linear(x: Tensor, w: Tensor, bias: Tensor | None, handle: Tensor, fewest: in
     operands = x, w, bias
     if is_symbolic(*operands):
         return handle_torch_function(linear, operands, *operands, handle, fewest)
-    few = not is_traced() and x.numel() < fewest
+    few = not is_traced() and (not isinstance(x, Tensor) or x.numel() < fewest)
     if few or is_foreign(*operands) or (w.is_cuda and not has_backend()):
         return functional.linear(*operands)
     x, w, bias = cast(*operands)

@@ -153,9 +153,11 @@ class Torch(Numpy):
                     "torch.func: use falcon.torch.linear or .matmul"
                 ) from error
             layout = "nested" if x.is_nested else str(x.layout).removeprefix("torch.")
+            how = f"convert it first ({name}.float(), {name}.to_dense())"
+            if "float8" in str(x.dtype):
+                how += "; falcon.scaled_matmul multiplies float8"
             raise TypeError(
-                f"{name} is a {layout} tensor of {x.dtype}, which NumPy "
-                f"cannot view; convert it first ({name}.float(), {name}.to_dense())"
+                f"{name} is a {layout} tensor of {x.dtype}, which NumPy cannot view; {how}"
             ) from error
 
     def wrap(self, x: Any) -> Any:
