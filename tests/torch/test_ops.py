@@ -208,3 +208,18 @@ def test_vmap(name, shapes, axes):
     operands, stock = [integers(*x) for x in shapes], functional if name == "linear" else torch
     functions = (getattr(module, name) for module in (falcon.torch, stock))
     assert torch.equal(*(torch.vmap(f, in_dims=axes)(*operands) for f in functions))
+
+
+def test_what_is_no_tensor_and_shapes_of_matmul():
+    x = torch.ones(3, 4)
+    for call, name in ((falcon.torch.linear, "w"), (falcon.torch.matmul, "b")):
+        with pytest.raises(TypeError, match=f"{name} is a NoneType; expected a tensor"):
+            call(x, None)
+    with pytest.raises(
+        ValueError, match=r"a has shape \(3, 4\) and b \(3, 4\); expected \(\.\.\., M, K\)"
+    ):
+        falcon.torch.matmul(x, x)
+    with pytest.raises(TypeError, match="model is a NoneType"):
+        falcon.torch.revert_(None)
+    with pytest.raises(TypeError, match="min_gain is 'a'; expected a number"):
+        falcon.torch.convert_(torch.nn.Linear(4, 4), example=x, min_gain="a")
