@@ -187,12 +187,9 @@ def key_of_form(form: tuple, arrays: Sequence[Any]) -> tuple | None:
 
 
 def _device_key(a: Any, b: Any, c: Any, out: Any, arguments: tuple) -> tuple | None:
+    facts: list[Any] = [arguments, c is out]
     library: Any = _libraries[type(a)]
     packed = type(b) is PackedOperand
-    is_alike = not packed and _libraries.get(type(b)) is library
-    # Of a twin in the same memory, one triangle is computed.
-    twin = is_alike and library.address(a) == library.address(b)
-    facts: list[Any] = [arguments, c is out, twin]
     x: Any
     for x in (a, out, None if packed else b, c):
         if x is None:
@@ -203,7 +200,8 @@ def _device_key(a: Any, b: Any, c: Any, out: Any, arguments: tuple) -> tuple | N
         if known is None:
             return None
         facts += known
-    return tuple(facts)
+    # Of a twin in the same memory, one triangle is computed.
+    return (*facts, not packed and library.address(a) == library.address(b))
 
 
 def _begin(x: np.ndarray) -> int:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import falcon
+from falcon._core.timing import Estimate
 from falcon._gpu import device, workspaces
 from falcon._gpu.arrays import _Torch
 
@@ -194,9 +195,9 @@ def test_timing_decides(gains, packed, gpu, doors):
 
     def timed(*about):
         found.append(about)
-        return gains
+        return [Estimate(x, x, x, 5) for x in gains]
 
-    doors.conversion(_gains=timed, is_library=lambda _: False)
+    doors.conversion(gains=timed, is_library=lambda _: False)
     (row,) = convert_(layer(), config(scheme="auto", measure=True, min_m=40)).rows
     assert (row["packed"], row["gain"], row["measured"]) == (packed, gains[0], True)
     assert len(found) == 1
@@ -204,7 +205,8 @@ def test_timing_decides(gains, packed, gpu, doors):
 
 def test_torchs_own_product_gains_nothing(gpu, doors):
     plans = iter([False, True])
-    doors.conversion(_gains=lambda *_: [1.0, 1.3], is_library=lambda _: next(plans))
+    found = [Estimate(x, x, x, 5) for x in (1.0, 1.3)]
+    doors.conversion(gains=lambda *_: found, is_library=lambda _: next(plans))
     (row,) = convert_(layer(), config(scheme="auto", measure=True)).rows
     assert row["reason"] == "gains too little: 1.00"
 
@@ -225,8 +227,8 @@ def test_timings_wait_for_the_device(gpu):
     assert np.isfinite(found.gain)
     assert 0 < found.share <= 1
     gpu.waits.clear()
-    (gain,) = convert._gains(made[0], 9, lambda x: nn.functional.linear(x, made[0].weight))
-    assert gain > 0
+    (gain,) = convert.gains(made[0], 9, lambda x: nn.functional.linear(x, made[0].weight))
+    assert gain.median > 0
     assert set(gpu.waits) == {gpu.device}
 
 
