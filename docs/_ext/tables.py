@@ -28,6 +28,8 @@ TYPES = ("float32", "float64", "gram", "complex64", "mod p")
 FIRST = {records.NUMPY: 4096, "cublas": 16384}
 # What tables and sentences of these pages say, in the brackets; with whom they compare.
 QUOTED = {
+    ("AMD Zen 4", "gram"): ("features.md", r"\| gram, float32 \| (\S+) ", "NumPy"),
+    ("AMD Zen 4", "complex64"): ("features.md", r"\| complex64 \| (\S+) ", "NumPy"),
     ("AMD Zen 4", "mod p"): ("features.md", r"\| 2\^20 \+ 7 \|[^|]*\| (\S+) \|", "FLINT"),
     ("AMD Zen 5", "float32"): (
         "features.md", r"Zen 5, without AMX[^#]*?\| float32 (?:\| \S+ ){3}\| (\S+) \|", "torch",
@@ -119,7 +121,7 @@ def first_figures() -> str:
             if (title, kind) in QUOTED:
                 page, pattern, other = QUOTED[title, kind]
                 (said,) = re.findall(pattern, (BENCHMARKS / page).read_text(encoding="utf-8"))
-                cells.append(f"{said} ({other})")
+                cells.append(said if other == "NumPy" else f"{said} ({other})")
             else:
                 cells.append(_of_square(folder, side, kind) if folder else "")
         lines.append(f"|{title}|{'|'.join(cells)}|")
