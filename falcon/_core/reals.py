@@ -40,7 +40,7 @@ def reals_of(problem: Problem) -> Problem | None:
     )
 
 
-def copies(problem: Problem, alpha: Any = 1, beta: Any = 0) -> tuple[int, int, int, int]:
+def copies(problem: Problem, alpha: Any = 1, beta: Any = 0) -> tuple[int, ...]:
     """Return the bytes of copies of a, of B', of copies of c and of the result; 0: there is none.
 
     By complex factors copies are multiplied: by alpha that of a, if B' is packed.
@@ -53,7 +53,7 @@ def copies(problem: Problem, alpha: Any = 1, beta: Any = 0) -> tuple[int, int, i
         (M * N, not problem.out_direct),
     )
     item = problem.operand.itemsize
-    return tuple(-(-n * item // _ALIGNMENT) * _ALIGNMENT if x else 0 for n, x in needed)  # type: ignore[return-value]
+    return tuple(-(-n * item // _ALIGNMENT) * _ALIGNMENT if x else 0 for n, x in needed)
 
 
 def as_reals(x: Matrix) -> Matrix:
@@ -91,7 +91,10 @@ def planned(problem: Problem, options: Options, plan_for: Callable[[Problem, Opt
 
 def composed(problem: Problem, options: Options, made: Any) -> Any:
     """Return a plan of complex matrices by that of the real product."""
-    method = replace(made.method, workspace=made.workspace + sum(copies(problem)))
+    taken, method = copies(problem), made.method
+    together = method.is_classical and method.splits == 1 and options.workspace_limit is None
+    several = (problem.count - 1) * taken[1] * together  # B' of a batch in one call
+    method = replace(method, workspace=made.workspace + sum(taken) + several)
     return replace(made, problem=problem, options=options, method=method, reals=made)
 
 

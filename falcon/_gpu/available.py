@@ -19,8 +19,6 @@ _CAPTURING = (
     "falcon loads its libraries at the first call, which cannot be done while a stream is being "
     "captured: multiply once before the capture"
 )
-
-
 _works = False
 
 

@@ -6,8 +6,6 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
-import numpy as np
-
 from falcon._core.dtypes import DType
 from falcon._core.matrix import Matrix, dense
 from falcon._core.plan import Plan
@@ -47,20 +45,12 @@ def nbytes_of(plan: Plan, alpha: complex, beta: complex) -> int:
     needed: int = plan.method.layout.nbytes + sum(copies(plan.problem, alpha, beta))
     limit = plan.options.workspace_limit
     if limit is not None and needed > limit:
-        raise ValueError(
-            f"workspace_limit is {limit} bytes; by complex factors the product takes {needed}"
-        )
+        raise ValueError(f"workspace_limit is {limit} bytes; complex factors take {needed}")
     return needed
 
 
 def steps_of(
-    plan: Plan,
-    operands: Operands,
-    packed: Packed | None,
-    pointer: int,
-    *,
-    alpha: complex,
-    beta: complex,
+    plan: Plan, operands: Operands, packed: Packed | None, at: int, alpha: complex, beta: complex
 ) -> list[Step]:
     """Return all steps of ``alpha a b + beta c``; parameters as of `driver.steps_of`.
 
@@ -69,26 +59,26 @@ def steps_of(
     a, b, c, out = operands
     kind, of_b = plan.problem.operand, not plan.problem.packed
     sizes = copies(plan.problem, alpha, 0.0 if c is None else beta)
-    *places, end = accumulate(sizes, initial=pointer)
+    *places, end = accumulate(sizes, initial=at)
     steps: list[Step] = []
 
-    def copied(x: Matrix, at: int, factor: complex) -> Matrix:
-        target = dense(places[at], x.shape, kind)
-        if sizes[at]:
-            steps.append(kernels.copy(x, target, factor if np.imag(factor) else 1.0))
-        return target if sizes[at] else x
+    def copied(x: Matrix, which: int, factor: complex) -> Matrix:
+        if not sizes[which]:
+            return x
+        target = dense(places[which], x.shape, kind)
+        steps.append(kernels.copy(x, target, factor if factor.imag else 1.0))
+        return target
 
     if of_b:
-        steps.append(turn(b, kind, places[1], alpha if np.imag(alpha) else 1.0))
+        steps.append(turn(b, kind, places[1], alpha if alpha.imag else 1.0))
         b = turned(b.shape, kind, places[1])
     a = copied(a, 0, 1.0 if of_b else alpha)
     c = None if c is None else as_reals(copied(c, 2, beta))
     target = dense(places[3], out.shape, kind) if sizes[3] else out
-    how: dict[str, Any] = {"alpha": 1.0 if np.imag(alpha) else float(np.real(alpha))}
-    how["beta"] = 1.0 if np.imag(beta) else float(np.real(beta))
-    real = as_reals(a), b, c, as_reals(target)
-    assert plan.reals is not None  # for type checkers
-    steps += driver.steps_of(plan.reals, real, packed, end, **how)
+    left = (1.0 if x.imag else x.real for x in (alpha, beta))  # of the factors
+    how, real = zip(("alpha", "beta"), left, strict=True), (as_reals(a), b, c, as_reals(target))
+    of_reals: Any = plan.reals
+    steps += driver.steps_of(of_reals, real, packed, end, **dict(how))
     if target is not out:
         steps.append(kernels.copy(target, out))
     return steps
@@ -96,16 +86,16 @@ def steps_of(
 
 def takes_batch(p: Problem, a: Operand, b: Operand, out: Operand) -> bool:
     """Whether `reals_of_batch` does: all are by rows, those of b below one another, or the same."""
-    is_one = b.step in (0, p.K * b.ld) and a.dtype is p.operand
-    return is_one and not (a.by_columns or b.by_columns or out.by_columns)
+    by_rows = not (a.by_columns or b.by_columns or out.by_columns)
+    return by_rows and b.step in (0, p.K * b.ld) and a.dtype is p.operand
 
 
 def reals_of_batch(
-    p: Problem, a: Operand, b: Operand, out: Operand, library: Library, factor: complex
+    p: Problem, library: Library, factor: complex, a: Operand, b: Operand, out: Operand
 ) -> tuple[Launch, Memory, Operand, Operand, Operand]:
     """View batches as real matrices; also what writes B', times a factor, and its new memory."""
-    rows, part = p.K * (p.count if b.step else 1), p.operand.part
-    assert part is not None  # for type checkers
+    rows: int = p.K * (p.count if b.step else 1)
+    part: Any = p.operand.part
     memory = workspaces.allocate(library, 4 * rows * p.N * part.itemsize)
     source = Matrix(b.pointer, (rows, p.N), (b.ld, 1), p.operand)
     right = Operand(memory.pointer, 2 * p.N, False, 4 * p.K * p.N * bool(b.step), part)

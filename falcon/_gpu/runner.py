@@ -74,12 +74,10 @@ class GpuRunner(PlanRunner):
                               for x, shape in zip((a, b, out), shapes, strict=True)]  # fmt: skip
                 steps: list[Step] = []
                 how: dict[str, Any] = {"batch": p.count, "operand": plan.operand}
-                if real is p:
-                    how["alpha"] = factor.real
-                else:
-                    given = (*views, library, factor)
-                    turn, _kept, *views = embedded.reals_of_batch(p, *given)
+                if real is not p:  # B' has the factor, and memory until the steps have begun
+                    turn, _kept, *views = embedded.reals_of_batch(p, library, factor, *views)
                     steps.append(turn)
+                how["alpha"] = factor.real if real is p else 1.0
                 steps += cublas.products(real.M, real.N, real.K, *views, **how)
                 if p.symmetric:
                     steps.append(kernels.mirror(library.matrix(out).first, p.count, views[2].step))
@@ -186,8 +184,7 @@ class Steps:
         limits = replace(plan.options, workspace_limit=None)
         method = plan.backend.candidates(plan.problem, (None,), None, operand)[0]
         how: dict[str, Any] = {"guarded": False, "optional": False, "options": limits}
-        made = replace(plan, method=method, **how)
-        whole = self._plan
+        made, whole = replace(plan, method=method, **how), self._plan
         return GpuRunner(made if whole is plan else composed(whole.problem, limits, made))
 
     def _anew(self, a: Any, b: Any, c: Any, out: Any) -> None:

@@ -245,3 +245,15 @@ def test_wrong_input(cupy):
     with pytest.raises(ValueError, match="but b is <PackedOperand 8 x 8 complex64 for"):
         falcon.gemm(x, falcon.pack(y, scheme="strassen"), scheme="3x4x4:38")
     assert (result(falcon.gemm(x, y, workspace_limit=1024)) == result(x) @ result(y)).all()
+    with pytest.raises(
+        ValueError, match="workspace_limit is 1024 bytes; complex factors take 1536"
+    ):
+        falcon.gemm(x, y, workspace_limit=1024, beta=1j, c=y)
+
+
+def test_what_a_batch_allocates(cupy, state):
+    x = cupy.asarray(numbers((5, 16, 16), 1).astype("complex64"))
+    out, plan = cupy.empty((5, 16, 16), "complex64"), falcon.plan(x, x)
+    before = state.allocated
+    falcon.matmul(x, x, out=out)
+    assert state.allocated - before == plan.workspace == 2 * x.nbytes
