@@ -73,6 +73,7 @@ def choose_scaling(
     measure: Measure,
     workspace: Any,
     nbytes: int,
+    spare: float,
     passes: Passes,
     blocks: tuple[int | None, int | None] = (None, None),
 ) -> Scaling | None:
@@ -80,7 +81,8 @@ def choose_scaling(
 
     `a`, `b`: what `measure` takes, or a `PackedOperand` whose columns are scaled already.
     `workspace`: memory that nothing else needs yet. Only `nbytes` of it are used, even if it is
-    larger, so that results do not depend on earlier calls.
+    larger, so that results do not depend on earlier calls, nor on threads.
+    `spare`: bytes that a limit leaves beside the workspace for means.
     `passes`: the segments of K whose lines may have a mean each, as in `Centring`; empty: none.
     `blocks`: rows and columns of a block, as in `Lines`.
     """
@@ -120,7 +122,7 @@ def choose_scaling(
     centring = None
     if centres and np.isfinite(squares).all():
         known = Totals(sums_of[0], sample(a)), totals or Totals(sums_of[1], sample(b))
-        centring = _centring(plan, passes, (rows, columns), known, packed is not None)
+        centring = _centring(plan, passes, (rows, columns), known, packed is not None, spare)
     if centring is not None:
         rows *= centring.residues[0]
         columns = columns * centring.residues[1]
@@ -129,13 +131,18 @@ def choose_scaling(
 
 
 def _centring(
-    plan: Plan, passes: Passes, squares: Any, totals: tuple[Totals, Totals], only_a: bool
+    plan: Plan,
+    passes: Passes,
+    squares: Any,
+    totals: tuple[Totals, Totals],
+    only_a: bool,
+    spare: float,
 ) -> Centring | None:
-    """Return what is subtracted, if that keeps the limit."""
-    kind, limit = plan.problem.operand.accumulator.numpy, plan.options.workspace_limit
+    """Return what is subtracted, if that takes no more than the spare bytes."""
+    kind = plan.problem.operand.accumulator.numpy
     with np.errstate(all="ignore"):
         found = choose_centring(kind, passes, squares, totals, only_a=only_a)
-    if found is None or (limit is not None and plan.workspace + found.nbytes > limit):
+    if found is None or found.nbytes > spare:
         return None
     left = [float(np.sqrt(np.mean(x))) for x in found.residues]
     text = "falcon: %s is centred: %.2f and %.2f of the norms of A and B are left"

@@ -31,6 +31,7 @@ class Layout:
     threads: int
     scheme: Scheme | None
     nbytes: int
+    least: int
     blocking: tuple[int, ...]
     segments: list[list[int]]
     slices: tuple[int, int, int] | None
@@ -39,6 +40,7 @@ class Layout:
     is_direct: bool
     in_place: bool
     is_tiny: bool
+    def within(self, limit: float) -> Layout: ...
 
 class SmallProducts:
     def __init__(self, isa: str, macs: float, library: Callable[..., Any]) -> None: ...

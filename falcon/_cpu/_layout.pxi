@@ -41,6 +41,20 @@ cdef class Layout:
         other.fill()
         return other
 
+    def within(self, double limit):
+        """The layout of the same passes, with as many threads as keep the limit; the same bits."""
+        cdef Layout other = self
+        for threads, tile in ((self.threads, 0), (1, 0), (1, 1)):
+            if other.nbytes <= limit:
+                break
+            other = Layout.__new__(Layout)
+            other.kern, other.problem, other.asked = self.kern, self.problem, self.cut
+            other.asked.mt = other.asked.nt = tile
+            other.limit, other.scheme, other.threads = <size_t>max(limit, 1), self.scheme, threads
+            other.is_blocked = self.is_blocked
+            other.fill()
+        return other
+
     cdef int take(self, Py_buffer *v, a, b, c, mirror, PackedB packed,
                   falcon_problem *p) except -1:
         """Get the buffers of a, b (unless packed), c and mirror in v[0..3], enter them in p."""
@@ -74,6 +88,18 @@ cdef class Layout:
             raise ValueError(f"the workspace must hold {self.nbytes} bytes, aligned to 64; got "
                              f"{v.len}")
         return v.buf
+
+    @property
+    def least(self):
+        """Bytes that one thread needs for these passes at least: the same for any planned threads.
+
+        Without a scheme, passes over M and N depend on threads, and the whole of both counts.
+        """
+        cdef falcon_blocking cut = self.cut
+        cut.mt = cut.nt = 1
+        if self.scheme is None:
+            cut.mb, cut.nb = self.problem.M, self.problem.N
+        return falcon_workspace(self.kern, form_of(self.scheme), &self.problem, 1, &cut)
 
     @property
     def is_direct(self):

@@ -76,21 +76,22 @@ def method(
 
 
 @lru_cache(maxsize=256)
-def to_redo(problem: Problem, nbytes: int, is_buffered: bool) -> _core.Layout:
-    """Return the layout of the classical product, by the operands' own kernels, in that room.
+def to_redo(problem: Problem, failed: _core.Layout, is_buffered: bool) -> _core.Layout:
+    """Return the layout of the classical product, by the operands' own kernels, in as much room.
 
-    Of the room, not of a larger workspace that the pool had: the result must not depend on earlier
-    calls.
+    K is cut for the room that one thread needs: bits depend neither on threads nor on a larger
+    workspace that the pool had.
     """
     scheme = complex_scheme(M4, None) if problem.operand.is_complex else None
-    return _layout(
+    found = _layout(
         problem,
         problem.operand.engine,
         isa=isa(),
         scheme=engine_scheme(scheme),
-        limit=max(nbytes, 1),
+        limit=max(failed.least, 1),
         is_buffered=is_buffered,
     )
+    return found.within(failed.nbytes)
 
 
 def to_pack(problem: Problem, scheme: Any, operand: DType | None) -> _core.Layout:

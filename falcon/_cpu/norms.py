@@ -50,17 +50,18 @@ def scaling_of(
     b: np.ndarray | PackedOperand,
     workspace: Any,
     nbytes: int,
+    spare: float,
     others: tuple[np.ndarray | None, Any, Any],
 ) -> Scaling | None:
     """Return how the operands are scaled; None: the product must be classical.
 
-    `workspace`, `nbytes`: as for `choose_scaling`.
+    `workspace`, `nbytes`, `spare`: as for `choose_scaling`.
     `others`: c, alpha and beta, which count only where integers are multiplied by float64.
     """
     if plan.method.arithmetic is INT64_BY_FLOAT64:
         return Scaling() if _fits_float64(plan, a, b, *others) else None
     passes = plan.method.layout.segments if may_centre(plan) else ()
-    return choose_scaling(plan, a, b, partial(_measure, plan), workspace, nbytes, passes)
+    return choose_scaling(plan, a, b, partial(_measure, plan), workspace, nbytes, spare, passes)
 
 
 def may_fuse(plan: Plan) -> bool:

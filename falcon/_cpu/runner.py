@@ -7,11 +7,12 @@ workspace, and falls back to the classical algorithm where a value is not finite
 
 from __future__ import annotations
 
-from math import prod
+from math import inf, prod
 from typing import Any
 
 import numpy as np
 
+from falcon._core.centring import may_centre
 from falcon._core.dtypes import DType
 from falcon._core.packed import PackedOperand, Weighted
 from falcon._core.plan import Plan
@@ -61,7 +62,11 @@ class CpuRunner(PlanRunner):
         plan, problem, method = self._plan, self._plan.problem, self._plan.method
         left, right, layout = problem.operand.left, problem.operand.right, method.layout
         copies, buffered = copied(problem), needs_buffer(problem, plan.scheme, method.splits)
-        nbytes, kept = layout.nbytes, pool.shared()
+        nbytes, kept, limit = layout.nbytes, pool.shared(), plan.options.workspace_limit
+        # Threads must not decide whether operands are centred: the room of one is judged, and what
+        # means leave of a limit is then known.
+        room = nbytes if layout.scheme is None else layout.least
+        most = limit - (plan.workspace - nbytes) if limit and may_centre(plan) else inf
         may_fail = layout.scheme is not None and plan.options.check != "none"
         reports = may_fail or method.arithmetic is not None
         fuses = may_fuse(plan)
@@ -75,7 +80,7 @@ class CpuRunner(PlanRunner):
             a = readable(a, left) if copies[0] else a
             source = readable(b, right) if copies[1] else source
             target = np.empty((problem.M, problem.N), problem.result.numpy) if buffered else out
-            workspace = kept.take(nbytes)
+            workspace = kept.take(nbytes if most == inf else room)
             how: dict[str, Any] = {"workspace": workspace, "weights": weights}
             how["mirror"] = image(problem, target, None if buffered else mirror)
             try:
@@ -83,12 +88,16 @@ class CpuRunner(PlanRunner):
                 how["formed"] = fuses and forms(plan, a, given, target, workspace)
                 scaling: Scaling | None = Scaling()
                 if not how["formed"]:
-                    scaling = scaling_of(plan, a, given, workspace, nbytes, (c, *numbers))
+                    scaling = scaling_of(
+                        plan, a, given, workspace, room, most - room, (c, *numbers)
+                    )
                 is_finite = None
                 if scaling is not None:
+                    means = scaling.centring
+                    run = layout if means is None else layout.within(most - means.nbytes)
                     load(c, target, problem)
                     is_finite = _core.gemm(
-                        *(layout, a, source, target, *numbers),
+                        *(run, a, source, target, *numbers),
                         row_scales=scaling.rows,
                         column_scales=scaling.columns,
                         centring=scaling.centring,
@@ -101,7 +110,7 @@ class CpuRunner(PlanRunner):
                     # return what the classical algorithm returns.
                     again = b.source_to_redo(scaling is None) if is_packed else b
                     load(c, target, problem)
-                    classical, how["formed"] = blocking.to_redo(problem, nbytes, buffered), False
+                    classical, how["formed"] = blocking.to_redo(problem, layout, buffered), False
                     _core.gemm(classical, a, readable(again, right), target, *numbers, **how)
             finally:
                 kept.give(workspace, nbytes)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from functools import partial
-from math import prod
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -117,8 +117,10 @@ def multiply(
     passes = [[*range(_SEGMENT, plan.problem.K, _SEGMENT), plan.problem.K]]
     if not may_centre(plan) or not _has_room(plan, max(a.size, plan.problem.K * plan.problem.N)):
         passes = []
+    limit = plan.options.workspace_limit
+    spare = inf if limit is None else limit - plan.workspace
     scaling = choose_scaling(
-        plan, a, b, measure_norms, memory, memory.nbytes, passes, stages.block[:2]
+        plan, a, b, measure_norms, memory, memory.nbytes, spare, passes, stages.block[:2]
     )
     if scaling is not None and not _has_room(plan, _copied(plan, scaling)):
         _log.debug("falcon: %s is multiplied classically: a scaled copy does not fit", plan.problem)

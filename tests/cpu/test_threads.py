@@ -438,3 +438,43 @@ def test_threads_with_small_stacks(kilobytes, backend):
     """
     code = SMALL_STACK.replace("STACK)", f"{kilobytes * 1024})").replace("BACKEND", repr(backend))
     assert run_script(code) == "ok"
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_what_is_redone_classically_has_the_same_bits_on_any_number_of_threads(dtype):
+    rng = np.random.default_rng(8)
+    for shape in ((33, 1025, 200), (333, 2025, 300), (100, 700, 700)):
+        M, K, N = shape
+        a, b = (rng.standard_normal(x).astype(dtype) for x in ((M, K), (K, N)))
+        a[3, 7] = np.nan
+        how = {"backend": "cpu", "scheme": "strassen", "reproducible": True}
+        for limit in (None, 250_000, 600_000, 1_500_000):
+            if limit is None:
+                packed = falcon.pack(b, **how)
+                found = [falcon.gemm(a, packed, reproducible=True, threads=x) for x in (1, 2, 5)]
+            else:
+                limited = {**how, "workspace_limit": limit}
+                try:
+                    found = [falcon.gemm(a, b, threads=x, **limited) for x in (1, 2, 5)]
+                except ValueError as refused:  # by kernels with large tiles
+                    assert "workspace_limit" in str(refused)
+                    continue
+            assert np.isnan(found[0]).any(axis=1).sum() == 1
+            assert all(same_bits(found[0], x) for x in found[1:]), (shape, limit)
+
+
+def test_a_limit_centres_whatever_the_number_of_threads():
+    rng = np.random.default_rng(9)
+    a, b = rng.random((2, 600, 600), np.float32)
+    how = {"backend": "cpu", "scheme": "strassen", "centre": True, "reproducible": True}
+    coarse = [{"workspace_limit": x, **how} for x in (4_500_000, 7_700_000, 8_200_000, 20_000_000)]
+    asked = [(x, limited) for x in (1, 2, 5) for limited in coarse]
+    # Barely more than the workspace of some number of threads: means do not fit beside that.
+    for limit in {falcon.plan(a, b, threads=x, **some).workspace + 4000 for x, some in asked}:
+        products = []
+        for threads in (1, 2, 5):
+            try:
+                products.append(falcon.gemm(a, b, threads=threads, workspace_limit=limit, **how))
+            except ValueError as refused:
+                assert "workspace_limit" in str(refused)
+        assert all(same_bits(products[0], x) for x in products[1:]), limit
