@@ -13,6 +13,7 @@ from falcon.schemes.metrics import sum_growth
 
 from .arrays import to_array
 from .centring import may_centre
+from .units import NONE, Units, chosen, may_even, measured_here, to_pack
 
 # Errors of plans that "auto" chooses stay below this times growth u sqrt(K) norm(a_i) norm(b_j).
 PROMISED = 1.5
@@ -29,15 +30,35 @@ SHORTEST = 32
 
 def error_bound(plan: Any, a: Any, b: Any, proved: bool) -> np.ndarray:
     """Return the bound for each entry; parameters as for `Plan.error_bound`."""
-    p, scheme = plan.problem, plan.scheme
-    rows, columns = _norms("a", a, 1), _norms("b", b, 0)
+    p, a, b = plan.problem, to_array("a", a), to_array("b", b)
     if plan.parts:
         bound = np.empty((p.M, p.N))
         for x in plan.parts:
-            block = error_bound(x.plan, rows[x.rows], columns[x.columns], proved)
+            block = error_bound(x.plan, a[x.rows], b[..., x.columns], proved)
             bound[x.rows, x.columns] = block
             bound[x.columns, x.rows] = block.T
         return bound
+    if a.ndim == b.ndim == 2 and may_even(plan):
+        a, b = (x.astype(np.result_type(x, np.float64)) for x in (a, b))
+        found = [(u.times(a, 0), u.times(b, 1)) for u in _units(plan, a, b)]
+        return np.maximum.reduce(
+            [_bound(plan, _norms(x, 1), _norms(y, 0), proved) for x, y in found]
+        )
+    return _bound(plan, _norms(a, 1), _norms(b, 0), proved)
+
+
+def _units(plan: Any, a: np.ndarray, b: np.ndarray) -> list[Units]:
+    """Return the units that a product may even: those of the sample, and where that may change."""
+    if plan.problem.packed:
+        return [to_pack(plan, b)]
+    first = chosen(plan, a, b, measured_here) or NONE
+    again = NONE if first else chosen(plan, a, b, measured_here, always=True) or NONE
+    return [first, again] if again else [first]
+
+
+def _bound(plan: Any, rows: np.ndarray, columns: np.ndarray, proved: bool) -> np.ndarray:
+    """Return the bound for rows and columns of these norms."""
+    p, scheme = plan.problem, plan.scheme
     if plan.is_uneven:
         rows, columns = (np.full_like(x, x.max(initial=0)) for x in (rows, columns))
     unit = (p.result if plan.method.arithmetic is None else plan.operand).unit_roundoff
@@ -79,9 +100,8 @@ def _centring_roundings(plan: Any, passes: int) -> float:
     return 37.0 + 6.5 * (2 * segments + 3)
 
 
-def _norms(name: str, x: Any, axis: int) -> np.ndarray:
+def _norms(x: np.ndarray, axis: int) -> np.ndarray:
     """Return the 2-norms along an axis; a vector is taken to hold the norms already."""
-    x = to_array(name, x)
     if x.ndim == 1:
         return x.astype(np.float64)
     largest = float(np.abs(x).max(initial=0)) or 1.0

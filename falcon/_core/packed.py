@@ -58,6 +58,11 @@ class PackedOperand:
     column_powers : ndarray of float64, optional
         Powers of two by which columns of different norms were multiplied when they were packed;
         `column_norms` are those of the multiplied columns. Products are divided by these powers.
+    units : ndarray of float64, optional
+        Powers of two by which rows of different norms were multiplied first; columns of A are
+        divided by them (`falcon._core.units`).
+    row_norms : ndarray of float64, optional
+        Squared norms of these rows, if some columns are much larger than others.
     panels : numpy.dtype, optional
         Dtype of the packed B, if it is not `dtype`, and of A (int8 and uint8 go together, too).
     arithmetic : str
@@ -86,6 +91,8 @@ class PackedOperand:
     column_norms: Any = None
     column_totals: Any = None
     column_powers: np.ndarray | None = None
+    units: np.ndarray | None = None
+    row_norms: np.ndarray | None = None
     panels: np.dtype | None = None
     arithmetic: str = "native"
     kept: tuple[tuple[str, Any], ...] = ()

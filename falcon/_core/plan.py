@@ -259,12 +259,12 @@ class Plan:
         Parameters
         ----------
         a, b : array_like
-            The operands; or, as vectors, the 2-norms of the rows of `a` and of the columns of `b`.
+            The operands; or their norms (of rows, of columns), if "auto" evens no units along K.
         proved : bool
-            False: ``1.5 growth u sqrt(K) norm(a_i) norm(b_j)``, which holds for all operands
-            without adversarial structure (a scheme by name whose blocks have sums of less than 32
-            products has the bound of the worst case, short classical sums a little more). True: the
-            first-order bound of the worst case, which grows with K itself.
+            False: ``1.5 growth u sqrt(K) norm(a_i) norm(b_j)``, which holds for all data without
+            adversarial structure (of blocks with sums of less than 32 products, schemes by name
+            have the bound of the worst case, classical sums a little more). True: the first-order
+            bound of the worst case, which grows with K itself.
 
         Returns
         -------

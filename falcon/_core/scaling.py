@@ -6,8 +6,8 @@ C that belong to a line with a small one. Let ``s`` be the largest ratio of root
 least norm within a group: relative to ``norm(a_i) norm(b_j)``, errors of c_ij grow to about
 ``growth * s_A * s_B`` times those of the classical algorithm. If that is too much, lines are scaled
 by powers of two, which causes no rounding (outside scaling: Ballard, Benson, Druinsky, Lipshitz,
-Schwartz, arXiv:1507.00687). Columns of A and rows of B may differ in scale: both norms include all
-of K. docs/accuracy.md has the proofs. ::
+Schwartz, arXiv:1507.00687). That columns of A and rows of B differ in scale is for
+`units.py`, which comes first. docs/accuracy.md has the proofs. ::
 
     execute: choose_scaling --- Scaling (often empty) ----------> the scheme, and C is scaled back
               | the backend's  \--- None: norms not measurable --> the classical algorithm
@@ -22,7 +22,7 @@ scaled then are the norms of what is left. A GPU scales on the device, each grou
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod, sqrt
 from typing import Any
@@ -35,6 +35,7 @@ from .dtypes import DType
 from .lazy import lazy
 from .packed import PackedOperand
 from .plan import Plan
+from .units import LARGEST_EXPONENT, NONE, Measure, Units
 
 _log = logging.getLogger("falcon")
 
@@ -43,8 +44,6 @@ _log = logging.getLogger("falcon")
 # than powers of two can mend (those of 512 normal entries come to 1.3) stay as they are.
 SCALED_FROM = 1.2
 _WORTH = 1.1
-# Larger powers of two are not used: a factor of C, the product of two, must be a float64.
-LARGEST_EXPONENT = 500
 # Logarithms of norms are rounded to 1/64 of an octave before they are compared.
 PARTS_OF_OCTAVE = 64
 # Kernels for splits take subnormal splits, products and sums for 0. That is less than a rounding
@@ -58,13 +57,6 @@ LEAST_COMPONENT = 0.125
 # Lines that are scaled back, or measured again, at a time, and elements of each of the latter.
 _LINES, _STEPS = 96, 512
 
-# Writes the squared 2-norms of rows (axis 0) or columns (axis 1) of a matrix to a float64 array; 0
-# is a line of zeros, Inf or NaN a norm that cannot be measured; and the sums of segments of lines,
-# which end at steps that ascend, to another, as in `Totals`, if that is not None. Returns how
-# large the smaller component of complex numbers is, relative to the larger one; 1 where that makes
-# no difference.
-Measure = Callable[[Any, int, np.ndarray, np.ndarray, np.ndarray | None], float]
-
 
 def choose_scaling(
     plan: Plan,
@@ -76,6 +68,7 @@ def choose_scaling(
     spare: float,
     passes: Passes,
     blocks: tuple[int | None, int | None] = (None, None),
+    units: Units = NONE,
 ) -> Scaling | None:
     """Return how operands of a plan are centred and scaled; None: the product must be classical.
 
@@ -85,6 +78,7 @@ def choose_scaling(
     `spare`: bytes that a limit leaves beside the workspace for means.
     `passes`: the segments of K whose lines may have a mean each, as in `Centring`; empty: none.
     `blocks`: rows and columns of a block, as in `Lines`.
+    `units`: by which `measure` multiplies operands first.
     """
     packed, p = b if isinstance(b, PackedOperand) else None, plan.problem
     is_guarded = plan.guarded and plan.scheme is not None
@@ -121,7 +115,11 @@ def choose_scaling(
             return None
     centring = None
     if centres and np.isfinite(squares).all():
-        known = Totals(sums_of[0], sample(a)), totals or Totals(sums_of[1], sample(b))
+        of_units = (units.of_a, units.of_b[:, None]) if units and packed is None else (None, None)
+        known = (
+            Totals(sums_of[0], sample(a, of_units[0])),
+            totals or Totals(sums_of[1], sample(b, of_units[1])),
+        )
         centring = _centring(plan, passes, (rows, columns), known, packed is not None, spare)
     if centring is not None:
         rows *= centring.residues[0]
@@ -200,8 +198,13 @@ def scale_packed(squares: np.ndarray, plan: Plan, chunk: int) -> Scaling | None:
     return scaling
 
 
-def remeasure(x: np.ndarray, axis: int, squares: np.ndarray) -> None:
-    """Measure squared norms of which 0, Inf or NaN was measured again, in float64 and in place."""
+def remeasure(
+    x: np.ndarray, axis: int, squares: np.ndarray, powers: np.ndarray | None = None
+) -> None:
+    """Measure squared norms of which 0, Inf or NaN was measured again, in float64 and in place.
+
+    `powers`: by which a line's elements are multiplied.
+    """
     lines = x if axis == 0 else x.T
     doubtful = np.flatnonzero(~((squares > 0) & (squares < np.inf)))
     for start in range(0, len(doubtful), _LINES):
@@ -209,6 +212,8 @@ def remeasure(x: np.ndarray, axis: int, squares: np.ndarray) -> None:
         sums, nonzero = np.zeros(len(some)), np.zeros(len(some), bool)
         for step in range(0, lines.shape[1], _STEPS):
             part = np.abs(lines[some, step : step + _STEPS])
+            if powers is not None:
+                part = part * powers[step : step + _STEPS]
             present = part != 0
             if present.any():
                 nonzero |= present.any(axis=1)
@@ -228,7 +233,8 @@ class Scaling:
 
     rows: np.ndarray | None = None
     columns: np.ndarray | None = None
-    centring: Centring | None = None  # which comes first
+    centring: Centring | None = None  # which comes before
+    units: Units | None = None  # which come first of all
 
     def __bool__(self) -> bool:
         return self.rows is not None or self.columns is not None

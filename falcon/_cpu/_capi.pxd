@@ -55,6 +55,8 @@ cdef extern from "falcon_cpu.h" nogil:
         const void *packed_b
         int c_form, one_order
         const void *weights
+        const void *a_units
+        const void *b_units
         const void *a_means
         const void *b_means
         ptrdiff_t a_means_step, b_means_step
@@ -120,8 +122,9 @@ cdef extern from "falcon_cpu.h" nogil:
                        const double *b_scale, int threads, const falcon_blocking *blk,
                        void *packed, void *workspace)
     void falcon_norms(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptrdiff_t len,
-                      ptrdiff_t line_stride, ptrdiff_t k_stride, int threads, double *sums,
-                      double *odd, const ptrdiff_t *cuts, int segments, double *totals)
+                      ptrdiff_t line_stride, ptrdiff_t k_stride, int threads, const void *units,
+                      double *sums, double *odd, const ptrdiff_t *cuts, int segments,
+                      double *totals)
     enum: FALCON_MOST_NUMBERS
     enum: FALCON_FLOATS
     ctypedef struct falcon_numbers:

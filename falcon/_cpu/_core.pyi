@@ -90,6 +90,7 @@ def norms(
     kind: str | None = None,
     cuts: Any = None,
     totals: Any = None,
+    units: Any = None,
 ) -> None: ...
 
 NUMBERS: dict[Any, int]

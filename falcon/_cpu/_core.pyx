@@ -183,7 +183,7 @@ def pack_b(Layout layout not None, b, column_scales=None):
 def gemm(Layout layout not None, a, b, c, alpha=1.0, beta=0.0, *, workspace=None,
          PackedB packed=None, bint profile=False, bint report=False, row_scales=None,
          column_scales=None, centring=None, mirror=None, conjugate=(False, False), weights=None,
-         sums=None, bint formed=False):
+         sums=None, bint formed=False, units=None):
     """C = alpha A B + beta C in place; `c` may be strided but must not overlap a or b.
 
     layout: from plan(), for operands of these sizes; where they lie otherwise than planned, one
@@ -197,6 +197,8 @@ def gemm(Layout layout not None, a, b, c, alpha=1.0, beta=0.0, *, workspace=None
     scheme they do nothing).
     centring: what a scheme subtracts from A and B and adds to their product, see falcon_problem;
     with `a_means`, `b_means`, `left` and `right`, arrays or None.
+    units: K powers of two, accumulators, for the columns of A, and as many for the rows of B, or
+    None, by which a scheme multiplies them before anything else.
     weights: K accumulators, by which the rows of b are multiplied (or, to the same result but for
     rounding, the columns of a); given if and only if the layout is for them.
     mirror: like `c`, M x N: every entry that is written to C is copied to the same place of it (for
@@ -209,7 +211,7 @@ def gemm(Layout layout not None, a, b, c, alpha=1.0, beta=0.0, *, workspace=None
     alpha A B (before beta C is added) were finite; if profile, a dict of seconds (summed over
     threads) and more.
     """
-    cdef Py_buffer v[14]  # a, b, c, mirror, workspace, scales, centring, weights, sums
+    cdef Py_buffer v[16]  # a, b, c, mirror, workspace, scales, centring, weights, sums, units
     cdef falcon_problem p
     cdef const falcon_scheme *s = form_of(layout.scheme)
     cdef falcon_profile prof
@@ -233,6 +235,9 @@ def gemm(Layout layout not None, a, b, c, alpha=1.0, beta=0.0, *, workspace=None
             raise ValueError("alpha, beta and conjugate do not fit real operands")
         if s != NULL and s.parts == 2 and p.M and p.N and (p.K == 0 or alpha == 0):
             raise ValueError("complex operands need K > 0 and an alpha that is not 0")
+        if units is not None:
+            rows_of("units", units[0], &v[14], max(p.K, 1), acc, &p.a_units)
+            rows_of("units", units[1], &v[15], max(p.K, 1), acc, &p.b_units)
         scales_of(row_scales, &v[5], p.M, &p.a_scale)
         scales_of(column_scales, &v[6], p.N, &p.b_scale)
         if centring is not None:
@@ -273,7 +278,7 @@ def gemm(Layout layout not None, a, b, c, alpha=1.0, beta=0.0, *, workspace=None
             return profile_dict(&prof)
         return not nonfinite if report or sums is not None else None
     finally:
-        release(v, 14)
+        release(v, 16)
 
 
 # Flop of a thread between two looks whether a signal (Ctrl-C) has come.

@@ -2,7 +2,8 @@
 from falcon._core.dtypes import of
 
 
-def norms(x, sums, int axis=0, int threads=1, isa=None, kind=None, cuts=None, totals=None):
+def norms(x, sums, int axis=0, int threads=1, isa=None, kind=None, cuts=None, totals=None,
+          units=None):
     """Squared 2-norms of the rows (axis 0) or columns (axis 1) of x into `sums`, float64.
 
     kind: the dtype of DTYPES that x's elements are; None: the one for its NumPy dtype.
@@ -10,11 +11,13 @@ def norms(x, sums, int axis=0, int threads=1, isa=None, kind=None, cuts=None, to
     sums: those of odd steps, which must be neighbours in memory, are the second half.
     cuts: where segments of all lines begin and end, intp from 0 on.  totals: float64, for the sums
     of their elements, segments x lines, and for what rounding took from each.
+    units: accumulators, by which all elements of a step are multiplied before.
     """
-    cdef Py_buffer v[4]  # x, sums, cuts, totals
+    cdef Py_buffer v[5]  # x, sums, cuts, totals, units
     cdef ptrdiff_t rs, cs, lines, steps
     cdef int segments = 0
     cdef const void *start
+    cdef const void *by
     cdef const falcon_kernel *k = kernel(
         isa, DTYPES.index(of(x.dtype).engine if kind is None else kind))
     cdef double *odd
@@ -37,8 +40,9 @@ def norms(x, sums, int axis=0, int threads=1, isa=None, kind=None, cuts=None, to
             nbytes = (segments + 1) * <Py_ssize_t>sizeof(ptrdiff_t)
             if v[2].len != nbytes or v[3].len != 16 * segments * lines:
                 raise ValueError(f"totals hold {v[3].len} bytes; expected {16 * segments * lines}")
+        rows_of("units", units, &v[4], max(steps, 1), k.acc, &by)
         with nogil:
-            falcon_norms(k, start, lines, steps, rs, cs, threads, <double *>v[1].buf, odd,
+            falcon_norms(k, start, lines, steps, rs, cs, threads, by, <double *>v[1].buf, odd,
                          <const ptrdiff_t *>v[2].buf, segments, <double *>v[3].buf)
     finally:
-        release(v, 4)
+        release(v, 5)

@@ -28,6 +28,8 @@ from falcon._core.scaling import (
     equilibrated,
     remeasure,
 )
+from falcon._core.settle import settled, units_of
+from falcon._core.units import NONE, Units, chosen, sampled
 
 from . import _core
 from .extension import isa
@@ -37,7 +39,7 @@ _log = logging.getLogger("falcon")
 
 # Bytes of both operands from which they are measured while panels are formed: a pass over what the
 # caches do not hold takes longer than a second call and these functions (1500^3 float32: 1.4 ms,
-# 6 % of the product). Where a sample of some hundred elements has a mean of this share (squared,
+# 6 % of the product). Where a sample of some lines has a mean of this share (squared,
 # of its mean square; 16 elements without one come to 1/16), or rows that differ so, they are
 # measured before: the panels would have to be formed again.
 _FUSED = 8 << 20
@@ -52,16 +54,28 @@ def scaling_of(
     nbytes: int,
     spare: float,
     others: tuple[np.ndarray | None, Any, Any],
+    units: Units | None,
 ) -> Scaling | None:
     """Return how the operands are scaled; None: the product must be classical.
 
-    `workspace`, `nbytes`, `spare`: as for `choose_scaling`.
+    `workspace`, `nbytes`, `spare`: as for `choose_scaling`. `units`: those of
+    `sampled_units`, or of `forms`.
     `others`: c, alpha and beta, which count only where integers are multiplied by float64.
     """
     if plan.method.arithmetic is INT64_BY_FLOAT64:
         return Scaling() if _fits_float64(plan, a, b, *others) else None
     passes = plan.method.layout.segments if may_centre(plan) else ()
-    return choose_scaling(plan, a, b, partial(_measure, plan), workspace, nbytes, spare, passes)
+
+    def scaled(units: Units) -> Scaling | None:
+        how = (partial(_measure, plan, units), workspace, nbytes, spare, passes)
+        return choose_scaling(plan, a, b, *how, units=units)
+
+    return settled(plan, a, b, partial(_measure, plan, NONE), scaled, units)
+
+
+def sampled_units(plan: Plan, a: np.ndarray, b: np.ndarray | PackedOperand) -> Units | None:
+    """Return the units of operands; None: the product must be classical."""
+    return units_of(plan, a, b, partial(_measure, plan, NONE))
 
 
 def may_fuse(plan: Plan) -> bool:
@@ -73,18 +87,34 @@ def may_fuse(plan: Plan) -> bool:
     return wanted and plain and size >= _FUSED and method.layout.slices is not None
 
 
-def forms(plan: Plan, a: np.ndarray, b: np.ndarray, c: np.ndarray, workspace: Any) -> bool:
+def forms(
+    plan: Plan, a: np.ndarray, b: np.ndarray, c: np.ndarray, workspace: Any
+) -> tuple[bool, Units | None]:
     """Form the panels in the workspace and measure the operands meanwhile.
 
-    Returns whether they are to be multiplied so: False where a sample, or then the norms and sums,
-    say that lines are scaled or centred, or that the product must be classical.
+    Returns whether they are to be multiplied so, and their units: False where a sample, or then the
+    norms and sums, say that lines are scaled or centred, or that the product must be classical.
     """
-    if not (_looks_plain(a) and _looks_plain(b.T)):
-        return False
+    samples, units = (sampled(a), sampled(b.T)), NONE
+    if plan.guarded:
+        found = chosen(plan, a, b, partial(_measure, plan, NONE), samples)
+        if found is None:
+            return False, None
+        units = found
+    if units:
+        samples = samples[0] * units.of_a, samples[1] * units.of_b
+    return all(map(_looks_plain, samples)) and _forms(plan, a, b, c, workspace, units), units
+
+
+def _forms(
+    plan: Plan, a: np.ndarray, b: np.ndarray, c: np.ndarray, workspace: Any, units: Units
+) -> bool:
     p, layout = plan.problem, plan.method.layout
     blocks, slices, together = layout.slices or (0, 0, 1)
     sums = [np.zeros((2, blocks * slices, lines)) for lines in (p.M, p.N)]
-    if not _core.gemm(layout, a, b, c, workspace=workspace, sums=sums):
+    if not _core.gemm(
+        layout, a, b, c, workspace=workspace, sums=sums, units=of_engine(plan, units)
+    ):
         return False
     firsts = [i + s for i in range(0, blocks * slices, slices) for s in range(0, slices, together)]
     least = float(np.finfo(p.operand.accumulator.numpy).tiny) * 2.0**20  # as in norms.c
@@ -94,7 +124,9 @@ def forms(plan: Plan, a: np.ndarray, b: np.ndarray, c: np.ndarray, workspace: An
         return False
     if may_centre(plan):
         of_a, of_b = (np.add.reduceat([x[1], 0 * x[1]], firsts, axis=1) for x in sums)
-        known = Totals(of_a, sample(a)), Totals(of_b, sample(b))
+        factors = (units.of_a, units.of_b[:, None]) if units else (None, None)
+        seen = [sample(x, y) for x, y in zip((a, b), factors, strict=True)]
+        known = Totals(of_a, seen[0]), Totals(of_b, seen[1])
         kind = p.operand.accumulator.numpy
         if choose_centring(kind, layout.segments, (norms[0], norms[1]), known) is not None:
             return False
@@ -104,16 +136,21 @@ def forms(plan: Plan, a: np.ndarray, b: np.ndarray, c: np.ndarray, workspace: An
     return not any(x is not None for x in equilibrated([Lines(*x) for x in cut], SCALED_FROM))
 
 
-def _looks_plain(x: np.ndarray) -> bool:
-    """Whether a sample of a matrix shows rows without a mean, and of like norms."""
-    m, n = x.shape
-    by_rows = abs(x.strides[1]) < abs(x.strides[0])
-    some = x[:: max(1, m // 16), :64] if by_rows else x[:64, :: max(1, n // 16)]
-    some = some.astype(np.float64)
+def _looks_plain(lines: np.ndarray) -> bool:
+    """Whether lines of a sample have no mean, and like norms."""
     with np.errstate(all="ignore"):
-        squares, means = np.square(some).mean(axis=1), some.mean(axis=1)
+        squares, means = np.square(lines).mean(axis=1), lines.mean(axis=1)
         no_mean = np.square(means).sum() < _SAMPLED_MEAN * squares.sum()
         return bool(no_mean and squares.max() < _SAMPLED_SPREAD * squares.min())
+
+
+def of_engine(plan: Plan, units: Units | None) -> tuple[Any, Any] | None:
+    """Return units as the engine takes them."""
+    if not units:
+        return None
+    row = plan.problem.operand.accumulator
+    kind = (row.part or row).numpy
+    return units.of_a.astype(kind), None if units.of_b is None else units.of_b.astype(kind)
 
 
 def norms_to_pack(b: np.ndarray, plan: Plan, passes: Passes) -> tuple[np.ndarray, Totals | None]:
@@ -122,7 +159,7 @@ def norms_to_pack(b: np.ndarray, plan: Plan, passes: Passes) -> tuple[np.ndarray
     ends = all_ends(passes)
     if len(ends) and may_centre(plan):
         sums = np.empty((2, len(ends), b.shape[1]))
-    if _measure(plan, b, 1, squares, ends, sums) < LEAST_COMPONENT:
+    if _measure(plan, NONE, b, 1, squares, ends, sums) < LEAST_COMPONENT:
         _log.debug("falcon: b is packed for four real products: components differ by too much")
         squares[...] = np.nan
     return squares, None if sums is None else Totals(sums, sample(b).copy())
@@ -148,34 +185,43 @@ def _fits_float64(
 
 
 def _measure(
-    plan: Plan, x: Any, axis: int, squares: np.ndarray, ends: np.ndarray, sums: np.ndarray | None
+    plan: Plan,
+    units: Units,
+    x: Any,
+    axis: int,
+    squares: np.ndarray,
+    ends: np.ndarray,
+    sums: np.ndarray | None,
 ) -> float:
     """Measure squared norms: `falcon._core.scaling.Measure`."""
-    share, kind = 1.0, plan.problem.operand.left
+    share, kind, powers = 1.0, plan.problem.operand.left, units.of_b if axis else units.of_a
+    given = (of_engine(plan, units) or (None, None))[axis]
     if kind.is_complex:
-        components = _of_components(x, plan, axis)
+        components = _of_components(x, plan, axis, given)
         np.add(components[0], components[1], out=squares)
         share = _smaller_component(components)
     else:
         how = (axis, plan.threads, isa())
-        _core.norms(x, squares, *how, cuts=np.concatenate(([0], ends)), totals=sums)
-    remeasure(x, axis, squares)
+        _core.norms(x, squares, *how, cuts=np.concatenate(([0], ends)), totals=sums, units=given)
+    remeasure(x, axis, squares, powers)
     return share
 
 
-def _of_components(x: np.ndarray, plan: Plan, axis: int) -> np.ndarray:
+def _of_components(x: np.ndarray, plan: Plan, axis: int, units: np.ndarray | None) -> np.ndarray:
     """Return the squared norms of the real and of the imaginary components of complex lines."""
     real, x = np.dtype(x.real.dtype), x.T if axis else x
     squares = np.empty((2, len(x)))
     if x.strides[1] == x.itemsize:  # lines of real numbers, twice as long
-        _core.norms(x.view(real), squares, 0, plan.threads, isa())
+        twice = None if units is None else units.repeat(2)
+        _core.norms(x.view(real), squares, 0, plan.threads, isa(), units=twice)
     elif x.strides[0] == x.itemsize:  # twice as many lines, real and imaginary ones in turn
         in_turn = np.empty((len(x), 2))
-        _core.norms(x.T.view(real), in_turn.reshape(-1), 1, plan.threads, isa())
+        view = x.T.view(real)
+        _core.norms(view, in_turn.reshape(-1), 1, plan.threads, isa(), units=units)
         squares[...] = in_turn.T
     else:
         for y, sums in zip((x.real, x.imag), squares, strict=True):
-            _core.norms(y, sums, 0, plan.threads, isa())
+            _core.norms(y, sums, 0, plan.threads, isa(), units=units)
     return squares
 
 

@@ -18,9 +18,10 @@ from falcon._core.packed import PackedOperand, Weighted
 from falcon._core.plan import Plan
 from falcon._core.runner import Bound, PlanRunner
 from falcon._core.scaling import Scaling
+from falcon._core.units import NONE
 
 from . import _core, blocking, pool, share
-from .norms import forms, may_fuse, scaling_of
+from .norms import forms, may_fuse, of_engine, sampled_units, scaling_of
 from .operands import copied, image, load, needs_buffer, readable, store
 
 
@@ -80,17 +81,19 @@ class CpuRunner(PlanRunner):
             a = readable(a, left) if copies[0] else a
             source = readable(b, right) if copies[1] else source
             target = np.empty((problem.M, problem.N), problem.result.numpy) if buffered else out
+            given: Any = b if is_packed else source
+            units = NONE if fuses else sampled_units(plan, a, given)
             workspace = kept.take(nbytes if most == inf else room)
             how: dict[str, Any] = {"workspace": workspace, "weights": weights}
             how["mirror"] = image(problem, target, None if buffered else mirror)
             try:
-                given: Any = b if is_packed else source
-                how["formed"] = fuses and forms(plan, a, given, target, workspace)
-                scaling: Scaling | None = Scaling()
+                how["formed"] = False
+                if fuses:
+                    how["formed"], units = forms(plan, a, given, target, workspace)
+                scaling: Scaling | None = Scaling(units=units)
                 if not how["formed"]:
-                    scaling = scaling_of(
-                        plan, a, given, workspace, room, most - room, (c, *numbers)
-                    )
+                    known = (workspace, room, most - room, (c, *numbers), units)
+                    scaling = scaling_of(plan, a, given, *known)
                 is_finite = None
                 if scaling is not None:
                     means = scaling.centring
@@ -101,6 +104,7 @@ class CpuRunner(PlanRunner):
                         row_scales=scaling.rows,
                         column_scales=scaling.columns,
                         centring=scaling.centring,
+                        units=of_engine(plan, scaling.units),
                         packed=packed,
                         report=reports,
                         **how,

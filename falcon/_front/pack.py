@@ -21,6 +21,8 @@ from falcon._core.policy import panel_bytes
 from falcon._core.problem import Problem
 from falcon._core.runner import residues_like
 from falcon._core.scaling import scale_packed
+from falcon._core.settle import row_norms_to_pack
+from falcon._core.units import NONE, to_pack
 from falcon.decision.residues import PackedResidues
 
 from .adapters import enter
@@ -144,7 +146,9 @@ def make(
             if weight(plain) < weight(plan):
                 return _not_packed(plain, source, pack_again)
         chosen = plan.options
-        packed = _packed(plan, source, factor, pack_again)
+        units = NONE if adapter.device is not None else to_pack(plan, source)
+        factor = units.times(factor, 1)
+        packed = replace(_packed(plan, source, factor, pack_again), units=units.of_b)
         if packed.scheme is not None and isinstance(packed.column_norms, np.ndarray):
             packed = _scaled(plan, packed, factor, chosen)
     return packed if keep_source else replace(packed, source=None)
@@ -220,10 +224,11 @@ def _scaled(plan: Plan, packed: PackedOperand, b: np.ndarray, options: Options) 
     scaling = scale_packed(packed.column_norms, plan, chunks[1])
     if scaling is None:
         plan = plan_for(plan.problem, replace(options, scheme="classical"))
-        return _packed(plan, packed.source, b, packed.pack_again)
+        return _packed(plan, packed.source, packed.source, packed.pack_again)
     if not scaling:
         return packed
     scaled = scaling.of_columns(b, plan.problem.dtype)
     again = _packed(plan, packed.source, scaled, packed.pack_again)
     totals = packed.column_totals  # of the columns as they are
-    return replace(again, column_totals=totals, column_powers=scaling.columns)
+    known: Any = {"column_totals": totals, "column_powers": scaling.columns, "units": packed.units}
+    return replace(again, **known, row_norms=row_norms_to_pack(b, scaling))

@@ -24,6 +24,8 @@ from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
 from falcon._core.scaling import Scaling, choose_scaling
+from falcon._core.settle import settled, units_of
+from falcon._core.units import Units
 from falcon.codegen import combine_a, combine_b, combine_c
 from falcon.codegen.numpy_exec import run, scratch_slots, strip_rows
 from falcon.schemes import Scheme
@@ -113,22 +115,33 @@ def multiply(
     """
     stages: Stages = plan.method.layout
     dtype = plan.problem.operand.numpy
+    units = units_of(plan, a, b, measure_norms)
     memory = np.empty(stages.workspace // stages.itemsize, dtype)
     passes = [[*range(_SEGMENT, plan.problem.K, _SEGMENT), plan.problem.K]]
     if not may_centre(plan) or not _has_room(plan, max(a.size, plan.problem.K * plan.problem.N)):
         passes = []
     limit = plan.options.workspace_limit
     spare = inf if limit is None else limit - plan.workspace
-    scaling = choose_scaling(
-        plan, a, b, measure_norms, memory, memory.nbytes, spare, passes, stages.block[:2]
-    )
+    right: np.ndarray = b.payload if isinstance(b, PackedOperand) else b
+    given, evened = (a, right), (a, right)
+
+    def scaled(units: Units) -> Scaling | None:
+        nonlocal evened
+        if not _has_room(plan, _copied(plan, Scaling(units=units))):
+            return None
+        evened = units.times(given[0], 0), units.times(given[1], 1)
+        of_b = b if isinstance(b, PackedOperand) else evened[1]
+        how = (measure_norms, memory, memory.nbytes, spare, passes, stages.block[:2])
+        return choose_scaling(plan, evened[0], of_b, *how)
+
+    scaling = settled(plan, a, b, measure_norms, scaled, units)
+    a, right = evened
     if scaling is not None and not _has_room(plan, _copied(plan, scaling)):
         _log.debug("falcon: %s is multiplied classically: a scaled copy does not fit", plan.problem)
         return False
     if scaling is None:
         return False
     centring = scaling.centring
-    right: np.ndarray = b.payload if isinstance(b, PackedOperand) else b
     if centring is not None:
         a, right = centring.without(a, right, passes)
     a = scaling.of_rows(a, dtype)
@@ -151,7 +164,8 @@ def _copied(plan: Plan, scaling: Scaling) -> int:
     p, centring = plan.problem, scaling.centring
     of_a = scaling.rows is not None or (centring is not None and centring.a_means is not None)
     of_b = scaling.columns is not None or (centring is not None and centring.b_means is not None)
-    return of_a * p.M * p.K + (of_b and not p.packed) * p.K * p.N
+    copies = bool(scaling.units)
+    return (copies + of_a) * p.M * p.K + (not p.packed) * (copies + of_b) * p.K * p.N
 
 
 def _has_room(plan: Plan, copied: int) -> bool:

@@ -10,6 +10,7 @@ from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.runner import Bound, PlanRunner
 from falcon._core.scaling import Scaling
+from falcon._core.units import of_packed
 
 from . import original
 from .classical import classical, copied_bytes, finish_bytes, store
@@ -75,6 +76,8 @@ class NumpyRunner(PlanRunner):
             # As in BLAS, overflow and invalid operations show only in the result.
             with limited(problem.threads), np.errstate(all="ignore"):
                 if not (has_stages and multiply(plan, a, b, product, alpha)):
+                    if isinstance(b, PackedOperand):
+                        a = of_packed(b.units).times(a, 0)
                     classical(problem, a, right, product, copy=fits)
                     if isinstance(b, PackedOperand):
                         Scaling(columns=b.column_powers).undo(product)

@@ -86,6 +86,9 @@ typedef struct {
     /* NULL, or powers of two by which the M rows of A and the N columns of B are multiplied before a scheme adds them;
      * the product is divided by both again, and is 0 where a scale is 0 (a line of zeros). */
     const double *a_scale, *b_scale;
+    /* NULL, or powers of two, K accumulators, by which a scheme multiplies the columns of A and the rows of B before
+     * anything else. */
+    const void *a_units, *b_units;
     /* NULL, or what a scheme subtracts from the lines of A and of B before they are scaled: for each segment of K (a
      * slice of a block of a pass, or as many as have FALCON_SEGMENT steps, in their order) a mean per line, in
      * accumulators, of complex matrices the real parts of all lines before the imaginary ones.  means_step: from
@@ -183,12 +186,13 @@ void falcon_pack_b(const falcon_kernel *kern, const falcon_scheme *scheme, ptrdi
 const char *falcon_scheme_check(const falcon_scheme *scheme);
 
 /* sums[i] = squared 2-norm of line i, lines x len elements (norms.c).  odd: NULL, or where k_stride is 1 that of the
- * elements 1, 3, ..., which then do not count in sums.  totals: NULL, or for each of the segments of K between two of
+ * elements 1, 3, ..., which then do not count in sums.  units: NULL, or by what each step is multiplied before: as many
+ * accumulators as a line has elements.  totals: NULL, or for each of the segments of K between two of
  * cuts[0] = 0, ..., cuts[segments] = len, the sum of the elements of each line; and behind these what rounding took
  * from each. */
 void falcon_norms(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptrdiff_t len, ptrdiff_t line_stride,
-                  ptrdiff_t k_stride, int threads, double *sums, double *odd, const ptrdiff_t *cuts, int segments,
-                  double *totals);
+                  ptrdiff_t k_stride, int threads, const void *units, double *sums, double *odd, const ptrdiff_t *cuts,
+                  int segments, double *totals);
 
 /* The sum of some matrices modulo p, see falcon_modulo (modulo.c). */
 void falcon_reduce(const falcon_kernel *kern, falcon_modulo *m, int threads);

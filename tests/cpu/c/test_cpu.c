@@ -321,8 +321,9 @@ static int norms_case(int isa, int dtype) {
     guarded first = guarded_new((size_t)lines * 8, 1), again = guarded_new((size_t)lines * 8, rnd(2));
     const ptrdiff_t cuts[] = {0, len / 3, len / 3, len};
     guarded totals = guarded_new((size_t)lines * 48, 1), more = guarded_new((size_t)lines * 48, 0);
-    falcon_norms(kern, x.p, lines, len, ls, ks, 1, (double *)first.at, NULL, cuts, 3, (double *)totals.at);
-    falcon_norms(kern, x.p, lines, len, ls, ks, alone ? 1 : 3, (double *)again.at, NULL, cuts, 3, (double *)more.at);
+    falcon_norms(kern, x.p, lines, len, ls, ks, 1, NULL, (double *)first.at, NULL, cuts, 3, (double *)totals.at);
+    falcon_norms(kern, x.p, lines, len, ls, ks, alone ? 1 : 3, NULL, (double *)again.at, NULL, cuts, 3,
+                 (double *)more.at);
     int bad = memcmp(first.at, again.at, (size_t)lines * 8) || memcmp(totals.at, more.at, (size_t)lines * 48);
     for (ptrdiff_t i = 0; i < 3 * lines && !bad; i++) {
         double sum = 0, size = 0;
@@ -333,7 +334,7 @@ static int norms_case(int isa, int dtype) {
         const double off = fabs(((double *)totals.at)[i] - sum);
         bad = real ? !(off <= 1e-4 * size) : off != 0;
     }
-    falcon_norms(kern, x.p, lines, len, ls, ks, 1, (double *)again.at, NULL, NULL, 0, NULL);
+    falcon_norms(kern, x.p, lines, len, ls, ks, 1, NULL, (double *)again.at, NULL, NULL, 0, NULL);
     for (ptrdiff_t i = 0; i < lines && !bad; i++) {
         double sum = 0;
         for (ptrdiff_t k = 0; k < len; k++) {

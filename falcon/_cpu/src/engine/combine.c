@@ -65,6 +65,13 @@ static void pack_strip(const fl_pass *p, const fl_operand *o, fl_strip x, int q,
         fl_pack(p->kern, o, from, s.lines, s.steps, s.k, to, x.steps);
 }
 
+/* Multiply the steps of a strip of input q by their units. */
+static void units_strip(const fl_pass *p, const fl_operand *o, fl_strip x, int q, char *strip) {
+    const fl_span s = span_of(o, x, q);
+    if (!s.is_empty)
+        o->times_units(strip, s.steps, o->units + s.k * p->kern->acc);
+}
+
 /* Subtract means from a strip of input q, and scale its lines. */
 static void level_strip(const fl_pass *p, const fl_operand *o, fl_strip x, int q, char *strip) {
     const fl_span s = span_of(o, x, q);
@@ -116,6 +123,8 @@ static void combine_strip(const fl_pass *p, const fl_operand *o, fl_strip x, ptr
         if (q % o->parts == 0)
             pack_strip(p, o, x, q, in, in + stride * kern->sum);
         memset(in + elems * kern->sum, 0, (size_t)((vecs - elems) * kern->sum));
+        if (o->units)
+            units_strip(p, o, x, q, in);
         if (o->sums)
             sum_strip(p, o, x, q, in);
     }

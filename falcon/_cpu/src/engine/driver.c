@@ -64,6 +64,7 @@ static fl_operand operand(const fl_job *j, int is_a, const void *src, ptrdiff_t 
                     .load = is_a ? j->kern->load_a : j->kern->load_b,
                     .load_parts = is_a ? j->kern->load_parts_a : j->kern->load_parts_b,
                     .interpret = is_a ? j->kern->interpret_a : j->kern->interpret_b,
+                    .times_units = is_a ? j->kern->units_a : j->kern->units_b,
                     .level = is_a ? j->kern->level_a : j->kern->level_b,
                     .add_up = is_a ? j->kern->sums_a : j->kern->sums_b,
                     .sums = is_a ? j->prob->a_sums : j->prob->b_sums,
@@ -71,6 +72,8 @@ static fl_operand operand(const fl_job *j, int is_a, const void *src, ptrdiff_t 
                                : from_a                  ? &s->u
                                                          : &s->v};
     o.panels = fl_div_up(o.block_lines, o.width);
+    const char *units = is_a ? j->prob->a_units : j->prob->b_units;
+    o.units = o.program && units ? units + j->k0 * j->kern->acc : NULL;
     const double *scale = is_a ? j->prob->a_scale : j->prob->b_scale;
     o.scale = o.program && scale ? scale + line0 : NULL;
     const char *means = is_a ? j->prob->a_means : j->prob->b_means;

@@ -37,6 +37,7 @@ typedef struct {
     ptrdiff_t group;     /* strips that are packed together, see fl_group */
     int mode;            /* FALCON_PACKED, LOCAL or DIRECT */
     double *sums;        /* NULL, or where to add up its lines: see falcon_problem */
+    const char *units;   /* NULL, or a factor for each step of this pass, accumulators */
     const double *scale; /* NULL, or a factor for each line of this pass */
     const char *weights; /* NULL, or those of this pass: see falcon_problem */
     const char *means;   /* NULL, or those of the first segment and line of this pass: see falcon_problem */
@@ -44,6 +45,7 @@ typedef struct {
     falcon_pack_fn pack, load;
     falcon_load_parts_fn load_parts;
     falcon_combine_fn interpret;
+    falcon_units_fn times_units;
     falcon_level_fn level;
     falcon_sums_fn add_up;
     const falcon_program *program; /* NULL: one block, plain packing */

@@ -19,13 +19,14 @@ typedef struct {
     const char *x;
     ptrdiff_t lines, len, line_stride, k_stride, strip;
     double *sums, *odd, *totals;
+    const char *units;
     const ptrdiff_t *cuts;
     int segments;
 } fl_norm_job;
 
 /* Neither lines nor steps are neighbours in memory: copied a few at a time. */
-static void strided(const fl_norm_job *j, const char *x, ptrdiff_t lines, ptrdiff_t len, double *sums, double *totals,
-                    double *lows) {
+static void strided(const fl_norm_job *j, const char *x, ptrdiff_t lines, ptrdiff_t len, const char *units,
+                    double *sums, double *totals, double *lows) {
     char *copy = fl_scratch();
     _Static_assert(STEPS * MOST_LINES * LARGEST <= FL_SCRATCH, "what is copied at a time");
     const ptrdiff_t width = FL_MIN(MOST_LINES, j->kern->mr), elem = j->kern->elem;
@@ -34,23 +35,24 @@ static void strided(const fl_norm_job *j, const char *x, ptrdiff_t lines, ptrdif
             const ptrdiff_t some = FL_MIN(width, lines - i), steps = FL_MIN(STEPS, len - k);
             const char *from = x + (i * j->line_stride + k * j->k_stride) * elem;
             fl_gather(from, j->line_stride, j->k_stride, some, steps, elem, copy, width);
-            j->kern->norm_axpy(some, steps, copy, width, sums + i, NULL, totals ? totals + i : NULL,
-                               lows ? lows + i : NULL);
+            j->kern->norm_axpy(some, steps, copy, width, units ? units + k * j->kern->acc : NULL, sums + i, NULL,
+                               totals ? totals + i : NULL, lows ? lows + i : NULL);
         }
 }
 
 /* The lines from i on, in segment s. */
 static void do_segment(const fl_norm_job *j, ptrdiff_t i, ptrdiff_t lines, int s) {
     const ptrdiff_t k = j->cuts[s], len = j->cuts[s + 1] - k;
+    const char *units = j->units ? j->units + k * j->kern->acc : NULL;
     const char *x = j->x + (i * j->line_stride + k * j->k_stride) * j->kern->elem;
     double *totals = j->totals ? j->totals + s * j->lines + i : NULL;
     double *lows = totals ? totals + j->segments * j->lines : NULL;
     if (j->k_stride == 1)
-        j->kern->norm_dot(lines, len, x, j->line_stride, j->sums + i, j->odd ? j->odd + i : NULL, totals, lows);
+        j->kern->norm_dot(lines, len, x, j->line_stride, units, j->sums + i, j->odd ? j->odd + i : NULL, totals, lows);
     else if (j->line_stride == 1)
-        j->kern->norm_axpy(lines, len, x, j->k_stride, j->sums + i, NULL, totals, lows);
+        j->kern->norm_axpy(lines, len, x, j->k_stride, units, j->sums + i, NULL, totals, lows);
     else
-        strided(j, x, lines, len, j->sums + i, totals, lows);
+        strided(j, x, lines, len, units, j->sums + i, totals, lows);
 }
 
 static void do_strip(void *job, ptrdiff_t first, ptrdiff_t end) {
@@ -74,8 +76,8 @@ static void do_strip(void *job, ptrdiff_t first, ptrdiff_t end) {
 }
 
 void falcon_norms(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptrdiff_t len, ptrdiff_t line_stride,
-                  ptrdiff_t k_stride, int threads, double *sums, double *odd, const ptrdiff_t *cuts, int segments,
-                  double *totals) {
+                  ptrdiff_t k_stride, int threads, const void *units, double *sums, double *odd, const ptrdiff_t *cuts,
+                  int segments, double *totals) {
     const ptrdiff_t whole[] = {0, len};
     const int team = fl_team_size((double)lines * (double)len / elements_per_thread, threads);
     const ptrdiff_t least = fl_div_up(FL_MAX(lines, 1), FALCON_NORM_LINES); /* strips of neighbouring lines */
@@ -85,6 +87,7 @@ void falcon_norms(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptr
                      .len = len,
                      .line_stride = line_stride,
                      .k_stride = k_stride,
+                     .units = units,
                      .sums = sums,
                      .totals = totals,
                      .cuts = totals ? cuts : whole,

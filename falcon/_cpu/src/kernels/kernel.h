@@ -107,6 +107,8 @@ typedef void (*falcon_write_parts_fn)(const void *re, const void *im, falcon_sca
                                       void *watch);
 /* The steps of a panel of B, as pack wrote it, are multiplied by weights[p], which are accumulators. */
 typedef void (*falcon_weigh_fn)(void *panel, ptrdiff_t steps, const void *weights);
+/* x becomes x * units[k] in step k of a strip that load wrote; units: accumulators. */
+typedef void (*falcon_units_fn)(void *strip, ptrdiff_t steps, const void *units);
 /* x becomes (x - means[i]) * scale[i] in line i of a strip that load wrote, i < lines.  means: accumulators, or NULL
  * (zeros); scale: NULL (ones). */
 typedef void (*falcon_level_fn)(void *strip, ptrdiff_t steps, const void *means, const double *scale, ptrdiff_t lines);
@@ -129,12 +131,12 @@ enum falcon_c_form { FALCON_C_ELEM, FALCON_C_ACC, FALCON_N_C_FORM };
  * stride s from line to line, K contiguous; axpy: stride s from step to step of K, lines contiguous.  The order of a
  * sum depends on len and on i modulo 64. */
 typedef void (*falcon_gemv_fn)(ptrdiff_t lines, ptrdiff_t len, const void *mat, ptrdiff_t s, const void *x, void *y);
-/* sums[i] += sum over k < len of mat(i, k)^2 for i < lines.  dot, axpy: strides as in falcon_gemv_fn.  axpy takes
- * FALCON_NORM_LINES lines at a time, whose sums stay in L1.  odd: where dot adds the squares of odd k instead, if it is
- * not NULL; axpy has none.  totals: NULL, or to which the elements themselves are added, and lows, to which axpy adds
- * what rounding took from totals. */
-typedef void (*falcon_norm_fn)(ptrdiff_t lines, ptrdiff_t len, const void *mat, ptrdiff_t s, double *sums, double *odd,
-                               double *totals, double *lows);
+/* sums[i] += sum over k < len of (units[k] * mat(i, k))^2 for i < lines; units: accumulators, or NULL (ones).  dot,
+ * axpy: strides as in falcon_gemv_fn.  axpy takes FALCON_NORM_LINES lines at a time, whose sums stay in L1.  odd: where
+ * dot adds the squares of odd k instead, if it is not NULL; axpy has none.  totals: NULL, or to which the elements
+ * themselves are added, and lows, to which axpy adds what rounding took from totals. */
+typedef void (*falcon_norm_fn)(ptrdiff_t lines, ptrdiff_t len, const void *mat, ptrdiff_t s, const void *units,
+                               double *sums, double *odd, double *totals, double *lows);
 enum { FALCON_NORM_LINES = 1024, FALCON_NORM_RUN = 2048, FALCON_TOTAL_RUN = 64 };
 
 enum { FALCON_MODULO_RUN = 512, FALCON_MOST_NUMBERS = 40, FALCON_FLOATS = 8 };
@@ -195,6 +197,7 @@ typedef struct falcon_kernel {
     falcon_combine_fn interpret_a, interpret_b;
     falcon_scatter_fn scatter;
     falcon_weigh_fn weigh; /* NULL unless panels hold elements as they are, a step of K at a time */
+    falcon_units_fn units_a, units_b;
     falcon_level_fn level_a, level_b;
     falcon_sums_fn sums_a, sums_b; /* NULL where a strip does not hold accumulators, one step after the other */
     falcon_unscale_fn unscale;

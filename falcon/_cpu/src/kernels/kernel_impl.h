@@ -180,6 +180,25 @@ static void NAME(scatter)(void *dst_, const void *ct_, const void *h_, double co
 #undef PERIOD
 #define PERIOD(n) ((n) * (VLEN / (((n) & -(n)) < VLEN ? ((n) & -(n)) : VLEN)))
 
+/* See falcon_units_fn; `depth` steps of a line lie together. */
+INLINE void NAME(units)(const int width, const int depth, P_T *x, ptrdiff_t steps, const T *units) {
+    for (ptrdiff_t k = 0; k < steps; k += depth, x += width * depth) {
+        T of_group[depth];
+        for (int q = 0; q < depth; q++)
+            of_group[q] = k + q < steps ? units[k + q] : 1;
+        for (int e = 0; e < width * depth; e++)
+            x[e] = CAT(E, _PUT)(CAT(E, _GET)(x[e]) * of_group[e % depth]);
+    }
+}
+
+static void NAME(units_a)(void *strip, ptrdiff_t steps, const void *units) {
+    NAME(units)(MR, LOAD_DEPTH, strip, steps, units);
+}
+
+static void NAME(units_b)(void *strip, ptrdiff_t steps, const void *units) {
+    NAME(units)(NR, KR, strip, steps, units);
+}
+
 /* See falcon_level_fn; `depth` steps of a line lie together. */
 INLINE void NAME(level)(const int width, const int depth, P_T *x, ptrdiff_t steps, const T *means, const double *scale,
                         ptrdiff_t lines) {

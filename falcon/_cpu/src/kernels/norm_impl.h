@@ -5,10 +5,8 @@
  * Where a square overflows the sum is Inf; falcon_norms sets sums to 0 that are so small that squares may have
  * underflowed.  Both values tell the caller that the line could not be measured.
  */
-static void X_NAME(norm_dot)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, ptrdiff_t is, double *sums, double *odd,
-                             double *totals, double *lows) {
-    const X_T *mat = mat_;
-    (void)lows;
+INLINE void X_NAME(norm_rows)(const int has_units, ptrdiff_t lines, ptrdiff_t len, const X_T *mat, ptrdiff_t is,
+                              const T *units, double *sums, double *odd, double *totals) {
     for (ptrdiff_t i = 0; i < lines; i++, mat += is) {
         double sum[2] = {0}, total[2] = {0};
         for (ptrdiff_t k0 = 0; k0 < len; k0 += FALCON_NORM_RUN) {
@@ -19,13 +17,14 @@ static void X_NAME(norm_dot)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, p
             for (; k + 4 * VLEN <= run; k += 4 * VLEN) {
 #pragma GCC unroll 4
                 for (int q = 0; q < 4; q++) {
-                    const VEC v = X_READ(x + k + q * VLEN);
+                    const VEC y = X_READ(x + k + q * VLEN);
+                    const VEC v = has_units ? (VEC)(y * V_LOAD(units + k0 + k + q * VLEN)) : y;
                     s[q] = V_FMA(v, v, s[q]);
                     t[q] += v;
                 }
             }
             for (; k + VLEN <= run; k += VLEN) {
-                const VEC v = X_READ(x + k);
+                const VEC y = X_READ(x + k), v = has_units ? (VEC)(y * V_LOAD(units + k0 + k)) : y;
                 s[0] = V_FMA(v, v, s[0]);
                 t[0] += v;
             }
@@ -35,8 +34,9 @@ static void X_NAME(norm_dot)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, p
                 total[l % 2] += (double)every[l];
             }
             for (; k < run; k++) {
-                sum[k % 2] += (double)(T)(X_GET(x[k]) * X_GET(x[k]));
-                total[k % 2] += (double)X_GET(x[k]);
+                const T v = has_units ? X_GET(x[k]) * units[k0 + k] : X_GET(x[k]);
+                sum[k % 2] += (double)(T)(v * v);
+                total[k % 2] += (double)v;
             }
         }
         sums[i] += odd ? sum[0] : sum[0] + sum[1];
@@ -47,16 +47,29 @@ static void X_NAME(norm_dot)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, p
     }
 }
 
-/* Add the squares of `steps` rows to `squares`, one vector of it at a time, and if `counts` the rows to `totals`; steps
- * and counts are constants. */
-INLINE void X_NAME(norm_steps)(const int steps, const int counts, ptrdiff_t lines, const X_T *mat, ptrdiff_t ks,
-                               T *squares, T *totals) {
+static void X_NAME(norm_dot)(ptrdiff_t lines, ptrdiff_t len, const void *mat, ptrdiff_t is, const void *units,
+                             double *sums, double *odd, double *totals, double *lows) {
+    (void)lows;
+    if (units)
+        X_NAME(norm_rows)(1, lines, len, mat, is, units, sums, odd, totals);
+    else
+        X_NAME(norm_rows)(0, lines, len, mat, is, NULL, sums, odd, totals);
+}
+
+/* Add the squares of `steps` rows to `squares`, one vector of it at a time, and if `counts` the rows to `totals`;
+ * steps, has_units and counts are constants. */
+INLINE void X_NAME(norm_steps)(const int steps, const int has_units, const int counts, ptrdiff_t lines, const X_T *mat,
+                               ptrdiff_t ks, const T *units, T *squares, T *totals) {
+    VEC unit[8];
+#pragma GCC unroll 8
+    for (int q = 0; q < steps; q++)
+        unit[q] = has_units ? V_SET1(units[q]) : V_ZERO();
     ptrdiff_t i = 0;
     for (; i + VLEN <= lines; i += VLEN) {
         VEC s = V_LOAD(squares + i), t[2] = {V_ZERO(), V_ZERO()};
 #pragma GCC unroll 8
         for (int q = 0; q < steps; q++) {
-            const VEC v = X_READ(mat + q * ks + i);
+            const VEC y = X_READ(mat + q * ks + i), v = has_units ? (VEC)(y * unit[q]) : y;
             s = V_FMA(v, v, s);
             if (counts)
                 t[q % 2] += v;
@@ -68,16 +81,17 @@ INLINE void X_NAME(norm_steps)(const int steps, const int counts, ptrdiff_t line
     for (; i < lines; i++) {
         T t = 0;
         for (int q = 0; q < steps; q++) {
-            squares[i] += X_GET(mat[q * ks + i]) * X_GET(mat[q * ks + i]);
-            t += X_GET(mat[q * ks + i]);
+            const T v = has_units ? X_GET(mat[q * ks + i]) * units[q] : X_GET(mat[q * ks + i]);
+            squares[i] += v * v;
+            t += v;
         }
         if (counts)
             totals[i] += t;
     }
 }
 
-INLINE void X_NAME(norm_columns)(const int counts, ptrdiff_t lines, ptrdiff_t len, const X_T *mat, ptrdiff_t ks,
-                                 double *sums, double *totals, double *lows) {
+INLINE void X_NAME(norm_columns)(const int has_units, const int counts, ptrdiff_t lines, ptrdiff_t len, const X_T *mat,
+                                 ptrdiff_t ks, const T *units, double *sums, double *totals, double *lows) {
     const ptrdiff_t most = counts ? FALCON_TOTAL_RUN : FALCON_NORM_RUN;
     T squares[FALCON_NORM_LINES], counted[FALCON_NORM_LINES];
     for (ptrdiff_t i0 = 0; i0 < lines; i0 += FALCON_NORM_LINES) {
@@ -89,9 +103,11 @@ INLINE void X_NAME(norm_columns)(const int counts, ptrdiff_t lines, ptrdiff_t le
                 memset(counted, 0, (size_t)width * sizeof *counted);
             ptrdiff_t k = k0;
             for (; k + 8 <= end; k += 8)
-                X_NAME(norm_steps)(8, counts, width, mat + k * ks + i0, ks, squares, counted);
+                X_NAME(norm_steps)(8, has_units, counts, width, mat + k * ks + i0, ks, has_units ? units + k : NULL,
+                                   squares, counted);
             for (; k < end; k++)
-                X_NAME(norm_steps)(1, counts, width, mat + k * ks + i0, ks, squares, counted);
+                X_NAME(norm_steps)(1, has_units, counts, width, mat + k * ks + i0, ks, has_units ? units + k : NULL,
+                                   squares, counted);
             for (ptrdiff_t i = 0; i < width; i++)
                 sums[i0 + i] += (double)squares[i];
             for (ptrdiff_t i = i0; counts && i < i0 + width; i++) {
@@ -103,11 +119,15 @@ INLINE void X_NAME(norm_columns)(const int counts, ptrdiff_t lines, ptrdiff_t le
     }
 }
 
-static void X_NAME(norm_axpy)(ptrdiff_t lines, ptrdiff_t len, const void *mat, ptrdiff_t ks, double *sums, double *odd,
-                              double *totals, double *lows) {
+static void X_NAME(norm_axpy)(ptrdiff_t lines, ptrdiff_t len, const void *mat, ptrdiff_t ks, const void *units,
+                              double *sums, double *odd, double *totals, double *lows) {
     (void)odd;
-    if (totals)
-        X_NAME(norm_columns)(1, lines, len, mat, ks, sums, totals, lows);
+    if (units && totals)
+        X_NAME(norm_columns)(1, 1, lines, len, mat, ks, units, sums, totals, lows);
+    else if (units)
+        X_NAME(norm_columns)(1, 0, lines, len, mat, ks, units, sums, NULL, NULL);
+    else if (totals)
+        X_NAME(norm_columns)(0, 1, lines, len, mat, ks, NULL, sums, totals, lows);
     else
-        X_NAME(norm_columns)(0, lines, len, mat, ks, sums, NULL, NULL);
+        X_NAME(norm_columns)(0, 0, lines, len, mat, ks, NULL, sums, NULL, NULL);
 }

@@ -196,6 +196,8 @@ const falcon_kernel CAT3(falcon_kernel, ISA, X) = {
     .dot = X_NAME(dot),
     .axpy = X_NAME(axpy),
 #if !CAT(D, _EXACT)
+    .units_a = NAME(units_a),
+    .units_b = NAME(units_b),
     .level_a = NAME(level_a),
     .level_b = NAME(level_b),
     .sums_a = SUMS(sums_a),

@@ -1,0 +1,278 @@
+r"""Even out units along K: multiply columns of A and rows of B by powers of two, which is exact.
+
+::
+
+    A B = (A D^-1) (D B)     D diagonal
+
+Columns of a table have units (years, cents, counts), which the rows of B fold back. An LCMA adds
+columns of A that have the same position in different blocks, and rows of B likewise: where small
+columns meet large rows, its errors are those of norms that no entry of C reaches. Let w_k be the
+share of row i of A that column k has, and B_k the mean square of row k of B. Then the squares of
+errors of row i of C are, over those of data without units, about ::
+
+    loss_i = (sum_k w_k mean(B_k of the steps that are added)) / (sum_k w_k B_k)
+
+and D that makes the rows of B equally large brings all of these to 1 (inside scaling: Ballard,
+Benson, Druinsky, Lipshitz, Schwartz, arXiv:1507.00687). So A is needed only to see whether D is.
+Any D near it will do: norms along K come from a sample of rows and columns. docs/accuracy.md has
+what is promised.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+_log = logging.getLogger("falcon")
+
+# Writes the squared 2-norms of rows (axis 0) or columns (axis 1) of a matrix to a float64 array; 0
+# is a line of zeros, Inf or NaN a norm that cannot be measured; and the sums of segments of lines,
+# which end at steps that ascend, to another, as in `Totals`, if that is not None. Returns how
+# large the smaller component of complex numbers is, relative to the larger one; 1 where that makes
+# no difference.
+Measure = Callable[[Any, int, np.ndarray, np.ndarray, np.ndarray | None], float]
+
+# Rows of A, and columns of B, that are looked at; more of them where those seem to need it, and to
+# pack B. So many neighbours at a time share cache lines.
+_SAMPLE, _MORE, _TOGETHER = 16, 64, 4
+# From this loss on D is used, which then costs 2 to 5 % of the time. Without units, 16 lines of
+# 1500 normal entries come to 1.00, lognormal ones (sigma 1) to 1.1.
+_LOST = 1.25
+# What "auto" may err by over np.matmul, in units of max_growth.
+_ALLOWED = 1.125
+# Larger powers of two are not used: a factor of C, the product of two, must be a float64.
+LARGEST_EXPONENT = 500
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Units:
+    """Powers of two of the columns of A and of the rows of B, float64; None: all are 1.
+
+    0 where the other operand has nothing but zeros.
+    """
+
+    of_a: Any = None
+    of_b: Any = None
+
+    def __bool__(self) -> bool:
+        return self.of_a is not None
+
+    def times(self, x: np.ndarray, axis: int) -> np.ndarray:
+        """Return an operand times its powers: A (axis 0) or B, or itself where these are 1."""
+        powers = self.of_b if axis else self.of_a
+        if powers is None:
+            return x
+        return x * (powers[:, None] if axis else powers).astype(x.real.dtype)
+
+
+NONE = Units()
+
+
+def sampled(lines: np.ndarray, most: int = _SAMPLE) -> np.ndarray:
+    """Return some lines of a matrix, over all of K, in double precision."""
+    kind = np.result_type(lines.dtype, np.float64)
+    if len(lines) <= most:
+        return lines.astype(kind)
+    starts = np.linspace(0, len(lines) - _TOGETHER, most // _TOGETHER).astype(int)
+    return np.concatenate([lines[i : i + _TOGETHER] for i in starts]).astype(kind)
+
+
+def may_even(plan: Any) -> bool:
+    """Whether a plan's products even units, if operands have any."""
+    return bool(plan.guarded and plan.scheme is not None and not plan.problem.is_exact)
+
+
+def of_packed(powers: np.ndarray | None) -> Units:
+    """Return by what the columns of A are multiplied where the rows of a packed B were."""
+    if powers is None:
+        return NONE
+    return Units(np.divide(1, powers, out=np.zeros_like(powers), where=powers > 0))
+
+
+def to_pack(plan: Any, b: np.ndarray) -> Units:
+    """Return the powers for a B to be packed: its rows become even, whatever A will be."""
+    if not may_even(plan):
+        return NONE
+    shares = _shares(sampled(b.T, _MORE))
+    sizes, has_any = _sizes(shares, b, measured_here, 0)
+    known = sizes > 0
+    # A row of A whose columns are the inverse of those of B loses so much.
+    loss = np.mean(_added(plan, sizes)[known] / sizes[known]) if known.any() else 1.0
+    return NONE if loss <= _LOST else _units(plan, _exponents(sizes), has_any)
+
+
+def chosen(
+    plan: Any,
+    a: np.ndarray,
+    b: np.ndarray,
+    measure: Measure,
+    samples: tuple[np.ndarray, np.ndarray] | None = None,
+    *,
+    always: bool = False,
+) -> Units | None:
+    """Return the powers for two operands; None: nothing evens them.
+
+    `samples`: of both, if they are known. `always`: even the rows of B although those do not ask
+    for it.
+    """
+    more = _MORE
+    if plan.options.workspace_limit is not None:  # of which shares take an eighth
+        more = int(
+            max(_TOGETHER, min(_MORE, plan.options.workspace_limit // (128 * plan.problem.K)))
+        )
+    if not always:
+        some = min(_SAMPLE, more)
+        known = _Seen.of(a, b, measure, samples or (sampled(a, some), sampled(b.T, some)))
+        if known is None or known.loss(plan) <= _LOST:
+            return NONE
+    known = _Seen.of(a, b, measure, (sampled(a, more), sampled(b.T, more)))
+    if known is None:
+        return NONE
+    before = loss = known.loss(plan)
+    if before <= _LOST and not always:
+        return NONE
+    exponents = np.zeros(plan.problem.K)
+    for _ in range(2):  # once units are even, lines count otherwise
+        step = _exponents(known.sizes[1])
+        exponents += step
+        known = known.times(np.exp2(2 * step))
+        loss = known.loss(plan)
+        if loss <= _LOST:
+            break
+    if min(loss, before) > _allowed(plan):
+        return None
+    return NONE if before <= loss and not always else _units(plan, exponents, known.has_any)
+
+
+class _Seen(NamedTuple):
+    """What samples of A and B show."""
+
+    shares: list[np.ndarray]  # lines x K: of the line's squared norm
+    sizes: list[np.ndarray]  # squared norms of each step
+    has_any: np.ndarray  # whether both operands have anything but zeros at a step
+
+    @classmethod
+    def of(cls, a: Any, b: Any, measure: Measure, samples: tuple[Any, Any]) -> _Seen | None:
+        """Return None where no line can be measured."""
+        shares = [_shares(x) for x in samples]
+        if not all(map(len, shares)):
+            return None
+        found = [_sizes(shares[0], a, measure, 1), _sizes(shares[1], b, measure, 0)]
+        return cls(shares, [x for x, _ in found], found[0][1] & found[1][1])
+
+    def loss(self, plan: Any) -> float:
+        """Return the larger of the mean losses (geometric ones) of rows of A and columns of B."""
+        worst = 1.0
+        with np.errstate(all="ignore"):
+            for some, others in zip(self.shares, reversed(self.sizes), strict=True):
+                lost = np.log((some @ _added(plan, others)) / (some @ others))
+                worst = max(worst, float(np.exp(np.nan_to_num(lost, posinf=0).mean())))
+        return worst
+
+    def times(self, squares: np.ndarray) -> _Seen:
+        """Return what is seen once the columns of A are multiplied, and the rows of B divided."""
+        shares, sizes = [], []
+        with np.errstate(all="ignore"):
+            for i, powers in enumerate((squares, 1 / squares)):
+                some = self.shares[i] * powers
+                norms = some.sum(axis=1)
+                some /= norms[:, None]
+                seen = some.sum(axis=0)
+                by_norms = self.sizes[i] * powers * (1 / norms).mean()
+                shares.append(some)
+                sizes.append(np.where(seen > 0, seen, by_norms))
+        return self._replace(shares=shares, sizes=sizes)
+
+
+def _shares(lines: np.ndarray) -> np.ndarray:
+    """Return the share that each step has of a line's squared norm; not of lines without one."""
+    with np.errstate(all="ignore"):
+        squares = np.square(lines.real)
+        if lines.dtype.kind == "c":
+            squares += np.square(lines.imag)
+        norms = squares.sum(axis=1)
+        known = (norms > 0) & (norms < np.inf)
+        if not known.all():
+            squares, norms = squares[known], norms[known]
+        squares /= norms[:, None]
+    return squares
+
+
+def _sizes(
+    shares: np.ndarray, x: np.ndarray, measure: Measure, axis: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return squared norms along K, and where there is anything but zeros.
+
+    Where the sample has zeros alone, they are measured in full.
+    """
+    sizes = shares.sum(axis=0)
+    has_any = sizes > 0
+    unseen = ~has_any
+    if unseen.any():
+        every = measured(measure, x, axis)
+        with np.errstate(all="ignore"):
+            sizes[unseen] = every[unseen] * (sizes.sum() / every[has_any].sum())
+        has_any = has_any | (every != 0)
+    return np.nan_to_num(sizes), has_any
+
+
+def measured(measure: Measure, x: np.ndarray, axis: int) -> np.ndarray:
+    """Return squared norms of all columns of A (axis 1), or of all rows of B (0)."""
+    squares = np.empty(x.shape[axis])
+    measure(x, axis, squares, np.empty(0, np.intp), None)
+    return squares
+
+
+def measured_here(x: np.ndarray, axis: int, squares: np.ndarray, *_: Any) -> float:
+    """Measure squared norms by NumPy, NaN where they underflow: a `Measure` without sums."""
+    lines = x.T if axis else x
+    kind = np.result_type(x.dtype, np.float64)
+    with np.errstate(all="ignore"):
+        for i in range(len(lines)):
+            line = lines[i].astype(kind)
+            squares[i] = np.vdot(line, line).real or (np.nan if line.any() else 0.0)
+    return 1.0
+
+
+def _added(plan: Any, sizes: np.ndarray) -> np.ndarray:
+    """Return for each step the mean over those that the scheme adds up with it."""
+    parts, chunk, found = plan.scheme.k, max(plan.method.chunks[2], 1), np.empty_like(sizes)
+    for start in range(0, len(sizes), chunk):
+        some = sizes[start : start + chunk]
+        groups = np.zeros((parts, -(-len(some) // parts)))
+        groups.reshape(-1)[: len(some)] = some
+        groups[...] = groups.mean(axis=0)
+        found[start : start + chunk] = groups.reshape(-1)[: len(some)]
+    return found
+
+
+def fits(plan: Any, units: Units, sizes: list[np.ndarray]) -> bool:
+    """Whether all terms together are as large as norms along K say, but for what is allowed."""
+    of_a, of_b = map(np.nan_to_num, sizes)
+    with np.errstate(all="ignore"):
+        of_a = of_a if units.of_a is None else of_a * units.of_a**2
+        of_b = of_b if units.of_b is None else of_b * units.of_b**2
+        return bool(_added(plan, of_a) @ of_b <= _allowed(plan) * (of_a @ of_b))
+
+
+def _allowed(plan: Any) -> float:
+    return max(_LOST, (_ALLOWED * plan.options.max_growth / plan.growth) ** 2)
+
+
+def _exponents(sizes: np.ndarray) -> np.ndarray:
+    """Return by which powers of two norms of these squares exceed the median."""
+    known = sizes > 0
+    found = np.rint(np.log2(sizes, out=np.zeros_like(sizes), where=known) / 2)
+    return np.where(known, found - np.rint(np.median(found[known])), 0) if known.any() else found
+
+
+def _units(plan: Any, exponents: np.ndarray, has_any: np.ndarray) -> Units:
+    most = min(LARGEST_EXPONENT, plan.problem.operand.finfo.maxexp - 2)
+    powers = np.exp2(np.clip(exponents, -most, most))
+    largest = float(np.exp2(np.abs(exponents).max()))
+    _log.debug("falcon: %s: units along K are evened by up to %g", plan.problem, largest)
+    return Units(np.where(has_any, powers, 0), np.where(has_any, 1 / powers, 0))
