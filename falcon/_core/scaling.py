@@ -44,6 +44,8 @@ _log = logging.getLogger("falcon")
 # than powers of two can mend (those of 512 normal entries come to 1.3) stay as they are.
 SCALED_FROM = 1.2
 _WORTH = 1.1
+# The largest over the least norm of lines, from which a sample may have missed the large ones.
+_UNSEEN = 4.0
 # Logarithms of norms are rounded to 1/64 of an octave before they are compared.
 PARTS_OF_OCTAVE = 64
 # Kernels for splits take subnormal splits, products and sums for 0. That is less than a rounding
@@ -125,7 +127,15 @@ def choose_scaling(
         rows *= centring.residues[0]
         columns = columns * centring.residues[1]
     scaling = _by_norms(plan, rows, columns, packed, blocks) if is_guarded else unscaled
-    return scaling if centring is None or scaling is None else replace(scaling, centring=centring)
+    if scaling is None or (centring is None and not is_wide(rows, columns)):
+        return scaling
+    return replace(scaling, centring=centring, is_wide=is_wide(rows, columns))
+
+
+def is_wide(*squares: np.ndarray) -> bool:
+    """Whether some lines are so much larger than others that a sample may have missed them."""
+    given = [x[x > 0] for x in squares]
+    return any(x.size and x.max() >= _UNSEEN**2 * x.min() for x in given)
 
 
 def _centring(
@@ -235,6 +245,7 @@ class Scaling:
     columns: np.ndarray | None = None
     centring: Centring | None = None  # which comes before
     units: Units | None = None  # which come first of all
+    is_wide: bool = False  # see the function
 
     def __bool__(self) -> bool:
         return self.rows is not None or self.columns is not None

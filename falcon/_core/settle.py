@@ -19,13 +19,10 @@ import numpy as np
 
 from .packed import PackedOperand
 from .plan import Plan
-from .scaling import Scaling
+from .scaling import Scaling, is_wide
 from .units import NONE, Measure, Units, chosen, fits, may_even, measured, measured_here, of_packed
 
 _log = logging.getLogger("falcon")
-
-# The largest over the least norm of lines, from which a sample may have missed the large ones.
-_UNSEEN = 4.0
 
 
 def units_of(plan: Plan, a: np.ndarray, b: Any, measure: Measure) -> Units | None:
@@ -55,9 +52,9 @@ def settled(
         return None
     is_packed = isinstance(b, PackedOperand)
     if is_packed:
-        of_b = b.row_norms
+        of_b = b.row_norms if plan.guarded else None
     else:
-        of_b = measured(measure, b, 0) if may_even(plan) and _is_wide(found) else None
+        of_b = measured(measure, b, 0) if may_even(plan) and found.is_wide else None
     if of_b is None:
         return replace(found, units=units) if units else found
     sizes = [measured(measure, a, 1), of_b]
@@ -71,12 +68,6 @@ def settled(
     return None
 
 
-def row_norms_to_pack(b: np.ndarray, scaling: Scaling) -> np.ndarray | None:
-    """Return squared norms of the rows of a B to be packed, if its columns say they are needed."""
-    return measured(measured_here, b, 0) if _is_wide(scaling) else None
-
-
-def _is_wide(scaling: Scaling) -> bool:
-    """Whether some lines are so much larger than others that a sample may have missed them."""
-    given = [x[x > 0] for x in (scaling.rows, scaling.columns) if x is not None]
-    return any(x.size and x.max() >= _UNSEEN * x.min() for x in given)
+def row_norms_to_pack(b: np.ndarray, columns: np.ndarray) -> np.ndarray | None:
+    """Return squared norms of the rows of a B to be packed, if those of columns ask for them."""
+    return measured(measured_here, b, 0) if is_wide(columns) else None

@@ -6,16 +6,16 @@ r"""Even out units along K: multiply columns of A and rows of B by powers of two
 
 Columns of a table have units (years, cents, counts), which the rows of B fold back. An LCMA adds
 columns of A that have the same position in different blocks, and rows of B likewise: where small
-columns meet large rows, its errors are those of norms that no entry of C reaches. Let w_k be the
-share of row i of A that column k has, and B_k the mean square of row k of B. Then the squares of
-errors of row i of C are, over those of data without units, about ::
+columns meet large rows, its errors are those of norms that no entry of C reaches. Let A_k be the
+mean square of column k of A, its rows being brought to norm 1, and B_k that of row k of B. Then the
+squares of errors are, over those of data without units, about ::
 
-    loss_i = (sum_k w_k mean(B_k of the steps that are added)) / (sum_k w_k B_k)
+    loss = (sum_k A_k) (sum_k B_k) / (K sum_k A_k B_k)
 
-and D that makes the rows of B equally large brings all of these to 1 (inside scaling: Ballard,
-Benson, Druinsky, Lipshitz, Schwartz, arXiv:1507.00687). So A is needed only to see whether D is.
-Any D near it will do: norms along K come from a sample of rows and columns. docs/accuracy.md has
-what is promised.
+and D that makes the rows of B equally large brings it to 1 (inside scaling: Ballard, Benson,
+Druinsky, Lipshitz, Schwartz, arXiv:1507.00687). So A is needed only to see whether D is. Any D near
+it will do: norms along K come from a sample of rows and columns. docs/accuracy.md has what is
+promised.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -100,9 +101,10 @@ def to_pack(plan: Any, b: np.ndarray) -> Units:
     shares = _shares(sampled(b.T, _MORE))
     sizes, has_any = _sizes(shares, b, measured_here, 0)
     known = sizes > 0
-    # A row of A whose columns are the inverse of those of B loses so much.
-    loss = np.mean(_added(plan, sizes)[known] / sizes[known]) if known.any() else 1.0
-    return NONE if loss <= _LOST else _units(plan, _exponents(sizes), has_any)
+    # What is lost if the columns of A are the inverse of the rows of B.
+    inverse = np.divide(1, sizes, out=np.zeros_like(sizes), where=known)
+    is_even = _added(plan, inverse, sizes) <= _LOST * known.sum()
+    return NONE if is_even else _units(plan, _exponents(sizes), has_any)
 
 
 def chosen(
@@ -127,20 +129,21 @@ def chosen(
     if not always:
         some = min(_SAMPLE, more)
         known = _Seen.of(a, b, measure, samples or (sampled(a, some), sampled(b.T, some)))
-        if known is None or known.loss(plan) <= _LOST:
+        if known is None or known.loss(plan)[0] <= _LOST:
             return NONE
     known = _Seen.of(a, b, measure, (sampled(a, more), sampled(b.T, more)))
     if known is None:
         return NONE
-    before = loss = known.loss(plan)
-    if before <= _LOST and not always:
+    before, at_least = known.loss(plan)
+    loss = before
+    if at_least <= _LOST and not always:
         return NONE
     exponents = np.zeros(plan.problem.K)
     for _ in range(2):  # once units are even, lines count otherwise
         step = _exponents(known.sizes[1])
         exponents += step
         known = known.times(np.exp2(2 * step))
-        loss = known.loss(plan)
+        loss, _ = known.loss(plan)
         if loss <= _LOST:
             break
     if min(loss, before) > _allowed(plan):
@@ -164,14 +167,18 @@ class _Seen(NamedTuple):
         found = [_sizes(shares[0], a, measure, 1), _sizes(shares[1], b, measure, 0)]
         return cls(shares, [x for x, _ in found], found[0][1] & found[1][1])
 
-    def loss(self, plan: Any) -> float:
-        """Return the larger of the mean losses (geometric ones) of rows of A and columns of B."""
-        worst = 1.0
-        with np.errstate(all="ignore"):
-            for some, others in zip(self.shares, reversed(self.sizes), strict=True):
-                lost = np.log((some @ _added(plan, others)) / (some @ others))
-                worst = max(worst, float(np.exp(np.nan_to_num(lost, posinf=0).mean())))
-        return worst
+    def loss(self, plan: Any) -> tuple[float, float]:
+        """Return the squares of errors over those of even data; and what they are at least.
+
+        The latter because few lines say little where an operand consists of few large steps.
+        """
+        (a, b), (of_a, of_b) = self.shares, self.sizes
+        terms = of_a @ of_b
+        if not terms > 0:
+            return 1.0, 1.0
+        lost = _added(plan, of_a, of_b) / float(terms)
+        doubt = [_doubt(a @ of_b), _doubt(b @ of_a)]
+        return lost, lost / (1 + 2 * max(doubt))
 
     def times(self, squares: np.ndarray) -> _Seen:
         """Return what is seen once the columns of A are multiplied, and the rows of B divided."""
@@ -238,16 +245,26 @@ def measured_here(x: np.ndarray, axis: int, squares: np.ndarray, *_: Any) -> flo
     return 1.0
 
 
-def _added(plan: Any, sizes: np.ndarray) -> np.ndarray:
-    """Return for each step the mean over those that the scheme adds up with it."""
-    parts, chunk, found = plan.scheme.k, max(plan.method.chunks[2], 1), np.empty_like(sizes)
-    for start in range(0, len(sizes), chunk):
-        some = sizes[start : start + chunk]
-        groups = np.zeros((parts, -(-len(some) // parts)))
-        groups.reshape(-1)[: len(some)] = some
-        groups[...] = groups.mean(axis=0)
-        found[start : start + chunk] = groups.reshape(-1)[: len(some)]
-    return found
+def _added(plan: Any, a: np.ndarray, b: np.ndarray) -> float:
+    """Return the terms that a scheme adds of steps of these sizes: the larger of two estimates.
+
+    One adds a step to those at its position in other blocks. The other has all of K: so it is where
+    rows are brought to one norm before they are added.
+    """
+    parts, chunk, found = plan.scheme.k, max(plan.method.chunks[2], 1), 0.0
+    for start in range(0, len(a), chunk):
+        length = len(a[start : start + chunk])
+        groups = np.zeros((2, parts, -(-length // parts)))
+        for x, y in zip(groups, (a, b), strict=True):
+            x.reshape(-1)[:length] = y[start : start + chunk]
+        found += float((groups[0].sum(axis=0) @ groups[1].sum(axis=0)) / parts)
+    return max(found, float(a.sum() * b.sum() / len(a)))
+
+
+def _doubt(x: np.ndarray) -> float:
+    """Return the standard error of the mean of x, relative to it."""
+    mean = float(x.mean())
+    return float(x.std()) / (mean * sqrt(len(x))) if mean > 0 else 0.0
 
 
 def fits(plan: Any, units: Units, sizes: list[np.ndarray]) -> bool:
@@ -256,7 +273,7 @@ def fits(plan: Any, units: Units, sizes: list[np.ndarray]) -> bool:
     with np.errstate(all="ignore"):
         of_a = of_a if units.of_a is None else of_a * units.of_a**2
         of_b = of_b if units.of_b is None else of_b * units.of_b**2
-        return bool(_added(plan, of_a) @ of_b <= _allowed(plan) * (of_a @ of_b))
+        return bool(_added(plan, of_a, of_b) <= _allowed(plan) * (of_a @ of_b))
 
 
 def _allowed(plan: Any) -> float:

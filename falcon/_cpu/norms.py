@@ -26,6 +26,7 @@ from falcon._core.scaling import (
     Scaling,
     choose_scaling,
     equilibrated,
+    is_wide,
     remeasure,
 )
 from falcon._core.settle import settled, units_of
@@ -132,6 +133,8 @@ def _forms(
             return False
     if not plan.guarded:
         return True
+    if is_wide(*norms):
+        return False
     cut = zip(norms, (plan.scheme.m, plan.scheme.n), layout.chunks[:2], strict=True)
     return not any(x is not None for x in equilibrated([Lines(*x) for x in cut], SCALED_FROM))
 

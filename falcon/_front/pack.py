@@ -150,7 +150,10 @@ def make(
         factor = units.times(factor, 1)
         packed = replace(_packed(plan, source, factor, pack_again), units=units.of_b)
         if packed.scheme is not None and isinstance(packed.column_norms, np.ndarray):
+            columns = packed.column_norms
             packed = _scaled(plan, packed, factor, chosen)
+            if packed.scheme is not None:
+                packed = replace(packed, row_norms=row_norms_to_pack(factor, columns))
     return packed if keep_source else replace(packed, source=None)
 
 
@@ -231,4 +234,4 @@ def _scaled(plan: Plan, packed: PackedOperand, b: np.ndarray, options: Options) 
     again = _packed(plan, packed.source, scaled, packed.pack_again)
     totals = packed.column_totals  # of the columns as they are
     known: Any = {"column_totals": totals, "column_powers": scaling.columns, "units": packed.units}
-    return replace(again, **known, row_norms=row_norms_to_pack(b, scaling))
+    return replace(again, **known)
