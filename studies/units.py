@@ -156,7 +156,8 @@ def main():
             wide = np.result_type(dtype, np.longdouble if dtype == "float64" else np.float64)
             some = slice(None, None, 40 if dtype == "float64" else 1)  # long doubles take long
             e, plan = a[some].astype(wide) @ b.astype(wide), falcon.plan(a, b)
-            found = falcon.gemm(a, b, scheme=plan.scheme or "classical"), falcon.gemm(a, b)
+            named = plan.method.stored or "classical"
+            found = falcon.gemm(a, b, scheme=named), falcon.gemm(a, b)
             found += (falcon.gemm(a, falcon.pack(b, rows=len(a))),)
             row = [size(x[some] - e) / unit(a[some], b, e) for x in found]
             print(f"{kind:24}{row[0]:12.1f}{row[1]:8.2f}{row[2]:8.2f}  {plan.label}", flush=True)

@@ -36,6 +36,8 @@ SMALL = {
     "regret": ((), ("shipped rates", "without this machine's", "FalconGEMM's three rates")),
     "suites": (("numpy-matmul", "--only", "TestMatmul and matrix_matrix_values", "--way", "plain",
                 "lowered"), ("| suite | version | passed | lowered |", "| numpy-matmul | ")),
+    "units": (("--shape", "60,70,50", "--dtypes", "float32,complex64"),
+              ("no units", "a few columns of B")),
     "under_threads": (("--calls", "240", "--seconds", "60"), ("falcon.matmul", "0 / 240")),
     "walk": (("300",), ("_front/gemm.py", "_cpu/backend.py", "a repeated call")),
     "scaling": ((), ("threads", "16384", "float64")),
