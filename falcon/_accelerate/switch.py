@@ -17,6 +17,7 @@ from falcon._core.checks import check_switch
 from falcon._core.locks import ForkLock
 from falcon._core.options import FIELDS, base, set_base
 from falcon._core.symmetric import is_adjoint, is_transpose
+from falcon._core.uninterrupted import forgetful
 from falcon._numpy import original
 from falcon.decision.library import (
     BLAS_FLOP_BYTE,
@@ -172,6 +173,7 @@ def _inherit(on: bool) -> None:
         set_base(base())
 
 
+@forgetful  # no array owns the memory of the operands, which NumPy frees
 def _product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Any:
     if a.dtype.kind in "fc":
         if not _NOT_ASKED.issuperset(np.geterr().values()):

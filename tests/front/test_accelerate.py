@@ -180,6 +180,113 @@ def test_errors_reach_the_caller(seen, monkeypatch):
         assert called.pop() == 0 and not called  # the loop stops
 
 
+FRAMES = """
+import signal, sys, traceback
+import numpy as np
+import falcon
+from falcon._accelerate import switch
+
+multiply = {
+    "matmul": lambda x: (x + 0) @ (x + 0),
+    "batch": lambda x: (np.stack([x, x]) + 0) @ (x + 0),
+    "einsum": lambda x: np.einsum("ij,jk,kl->il", x + 0, x + 0, x + 0, optimize=True),
+    "dot": lambda x: np.dot(x + 0, x + 0),
+    "method": lambda x: (x + 0).dot(x + 0),
+    "multi_dot": lambda x: np.linalg.multi_dot([x + 0, x + 0, x + 0]),
+}[sys.argv[1]]
+
+def owned(x):
+    while isinstance(x.base, np.ndarray):
+        x = x.base
+    return x.flags.owndata or x.base is not None
+
+def chain(error, found):
+    if error is not None and error not in found:
+        found.append(error)
+        for x in (error.__context__, error.__cause__, *getattr(error, "exceptions", ())):
+            chain(x, found)
+    return found
+
+def older(kept):
+    raise RuntimeError("older")
+
+def frames_of(raised):
+    # Multiply while another exception is handled; read all frames as debuggers do.
+    try:
+        older(x)
+    except RuntimeError:
+        try:
+            multiply(x)
+        except raised as error:
+            found = error
+        else:
+            return 0
+    told = traceback.TracebackException.from_exception(found, capture_locals=True)
+    assert type(found).__name__ in "".join(told.format())
+    frames = []
+    for error in chain(found, []):
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            while frame is not None:
+                frames.append(frame)
+                frame = frame.f_back
+    for frame in frames:
+        arrays = [y for y in frame.f_locals.values() if isinstance(y, np.ndarray)]
+        assert all(map(owned, arrays)), frame
+    assert any("kept" in x.f_locals for x in frames)
+    return len({x for x in frames if "falcon" in x.f_code.co_filename})
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+falcon.accelerate(quiet=True)
+x = np.random.default_rng(0).standard_normal((1500, 1500))
+with falcon.config(scheme="strassen", workspace_limit=1):
+    assert frames_of(ValueError) > 3
+
+signal.signal(signal.SIGALRM, interrupt)
+for _ in range(100):
+    signal.setitimer(signal.ITIMER_REAL, 0.03)
+    deep = frames_of(KeyboardInterrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    if deep > 1:
+        break
+
+def rows(a):
+    for row in a:
+        yield row
+        raise KeyError(len(a))
+
+def product(a, b, out):
+    try:
+        view = a[..., ::2].T
+        list(rows(view))
+    except KeyError as error:
+        last.append(error)
+    caught = []
+    for each in (a, b):
+        try:
+            np.zeros(-each.ndim, each)
+        except Exception as error:
+            caught.append(error)
+    try:
+        raise ExceptionGroup("both", caught) from last[-1]
+    except ExceptionGroup:
+        raise MemoryError(out.nbytes)
+
+last = []
+switch.matmul = switch.gram = product
+frames_of(MemoryError)
+print(len(last))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGALRM")
+@pytest.mark.parametrize("name", ["matmul", "batch", "einsum", "dot", "method", "multi_dot"])
+def test_no_frame_of_an_exception_keeps_an_array_without_memory(name):
+    """NumPy frees its temporaries; who shows the variables of frames reads what they point at."""
+    assert python("-c", FRAMES, name) == (0, "1\n", "")
+
+
 def test_errors_of_dot_are_numpys(off):
     def failed(on, *operands):
         with falcon.accelerate(on, quiet=True), pytest.raises(Exception) as found:
