@@ -11,6 +11,11 @@ from functools import cache
 from pathlib import Path
 from time import monotonic
 
+try:
+    import resource
+except ImportError:  # on Windows
+    resource = None  # type: ignore[assignment]
+
 
 class _Cpus(threading.local):
     """A thread's last answer, reused for `_CPUS_SECONDS`: the system call takes a microsecond."""
@@ -55,9 +60,7 @@ def kept_bytes() -> int:
 
 def _process_limits() -> list[int]:
     """Return the limits of this process's address space and data; -1 for none."""
-    try:
-        import resource  # not on Windows
-    except ImportError:
+    if resource is None:
         return []
     return [resource.getrlimit(x)[0] for x in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
 

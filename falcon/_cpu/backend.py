@@ -10,6 +10,7 @@ import numpy as np
 from falcon._core.arrays import Host
 from falcon._core.centring import Totals
 from falcon._core.dtypes import BY_ARITHMETIC, ENGINE, DType
+from falcon._core.locks import importing
 from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Method, Plan
@@ -173,7 +174,8 @@ class CpuBackend(Host):
         self, operand: DType, threads: int, budget: float = 1.0, device: int | None = None
     ) -> Rates:
         """Measure the rates of the cost model."""
-        from .measure import measure
+        with importing():
+            from .measure import measure
 
         found = measure(self, operand.part or operand, threads, budget)
         return found if operand.part is None else found.slower(3)

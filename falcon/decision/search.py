@@ -13,6 +13,7 @@ from heapq import heapify, heappop
 from math import inf
 from typing import Any
 
+from falcon._core.locks import importing
 from falcon._core.options import Options
 from falcon._core.plan import Backend, Candidate, Method, Plan
 from falcon._core.policy import Policy
@@ -191,7 +192,8 @@ class Search(Methods):
         """Return the plan of the choice; the table of all candidates is built on demand."""
 
         def table() -> tuple[Candidate, ...]:
-            from .explain import candidates
+            with importing():
+                from .explain import candidates
 
             return tuple(scaled(x, self.problem.count) for x in candidates(self, best))
 
