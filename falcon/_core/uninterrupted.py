@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextvars import ContextVar, Token
 from types import FrameType
-from typing import Any
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
 
 _TRIES = 9  # a signal raises once
 
@@ -59,6 +62,26 @@ class Block:
 
     def __exit__(self, *_: object) -> None:
         insist(self.end, self._keys.pop())
+
+
+class Assigned(Generic[T]):
+    """A context manager that sets a context variable to `value()`, and resets it."""
+
+    def __init__(self, variable: ContextVar[T | None]) -> None:
+        self._variable = variable
+        self._tokens: list[Token[T | None]] = []
+
+    def value(self) -> T:
+        """Return what is set, and what ``with`` gives."""
+        raise NotImplementedError
+
+    def __enter__(self) -> T:
+        value = self.value()
+        self._tokens.append(self._variable.set(value))
+        return value
+
+    def __exit__(self, *_: object) -> None:
+        self._variable.reset(self._tokens.pop())
 
 
 def forgetful(function: Callable[..., Any]) -> Callable[..., Any]:

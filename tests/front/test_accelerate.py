@@ -411,6 +411,71 @@ def test_a_thousand_times_from_eight_threads(off):
     assert (wanted == A @ B).all()
 
 
+@pytest.mark.parametrize("before", [False, True])
+def test_a_signal_while_a_block_begins_or_ends(off, before):
+    """Its handler may raise where a function begins or has called C: all is as before the block."""
+
+    def profiler(frame, event, _):
+        nonlocal left
+        if frame.f_code.co_filename == switch.__file__ and event in ("call", "c_return"):
+            left -= 1
+            if left == 0:
+                raise KeyboardInterrupt
+
+    falcon.accelerate(before, quiet=True)
+    for count in range(1, 1000):
+        left = count
+        sys.setprofile(profiler)
+        try:
+            with falcon.accelerate(not before, quiet=True):
+                pass
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.setprofile(None)
+        assert switch.is_on() == before
+        if left > 0:
+            break
+    assert 20 < count < 1000
+    falcon.accelerate(quiet=True)
+    falcon.accelerate(on=False)
+    assert (np.dot(A, B) == np.inner(A, B.T)).all() and not switch.is_on()
+
+
+def test_blocks_inside_blocks(off):
+    """The innermost one counts, and one object may be used in itself."""
+    on = falcon.accelerate(quiet=True)
+    falcon.accelerate(on=False)
+    other = falcon.accelerate(on=False)
+    for blocks in ([on, other, on], [other, on, on], [on, on, other]):
+        with blocks[0], blocks[1]:
+            with blocks[2]:
+                assert switch.is_on() == (blocks[2] is on)
+            assert switch.is_on() == (blocks[1] is on)
+        assert not switch.is_on()
+
+
+AT_THE_END = """
+import sys
+import numpy as np
+import falcon
+falcon.accelerate(quiet=True)
+class Last:
+    def __init__(self):
+        self.x = np.ones((400, 400))
+    def __del__(self):
+        print((self.x @ self.x)[0, 0], self.x.dot(self.x)[0, 0])
+{held} = Last()
+"""
+
+
+@pytest.mark.parametrize("held", ["last", "np.last", "falcon.last", "Last.last"])
+def test_a_product_while_python_ends(held):
+    """NumPy multiplies: what falcon would import can no longer be."""
+    status, out, err = python("-c", AT_THE_END.format(held=held))
+    assert (status, out, err) == (0, "400.0 400.0\n", "")
+
+
 def test_numpy_is_left_alone_if_its_loops_are_not_as_expected(off, monkeypatch):
     monkeypatch.setattr(np, "dot", np.inner)
     with falcon.accelerate(quiet=True):
