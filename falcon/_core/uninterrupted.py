@@ -25,7 +25,7 @@ def insist(function: Callable[..., Any], *arguments: Any) -> Any:
         try:
             result = function(*arguments)
             break
-        except BaseException as raised:  # noqa: BLE001 - it is raised below
+        except BaseException as raised:
             error = raised if error is None else error
     if error is not None:
         raise error
@@ -35,8 +35,8 @@ def insist(function: Callable[..., Any], *arguments: Any) -> Any:
 class Block:
     """A context manager that has no effect if ``__enter__`` raises, and ends if ``__exit__`` does.
 
-    `begin` and `end` of a subclass are called again, with the same key, until they return. `end` may
-    come without, or after a part of, `begin`.
+    `begin` and `end` of a subclass are called again, with the same key, until they return. `end`
+    may come without, or after a part of, `begin`.
     """
 
     def __init__(self) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -71,7 +73,7 @@ class CpuBackend(Host):
 
     def policy(self, problem: Problem) -> Policy:
         """Return that of fast kernels: every type here has them."""
-        return host_policy(problem)
+        return _with_panels(host_policy(problem))
 
     def candidates(
         self,
@@ -184,6 +186,11 @@ class CpuBackend(Host):
         """What a stored measurement must agree with: instruction set, kernels, their state."""
         kernels = dict.fromkeys(_core.kernel_info(x.engine, isa())["name"] for x in ENGINE)
         return {"isa": isa(), "kernels": ", ".join(kernels), "revision": _REVISION}
+
+
+@cache
+def _with_panels(policy: Policy) -> Policy:
+    return replace(policy, holds_panels=True)
 
 
 def cache_bytes() -> dict[str, int]:

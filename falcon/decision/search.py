@@ -60,7 +60,9 @@ class Search(Methods):
         why = reason[chosen[0]] or self.policy.no_gain
         if not compared and reason[chosen[0]] is None:
             why = f"no scheme is within max_growth {options.max_growth:.2f}"
-        return self._chosen(best, self._why(best) or why)
+        why = self._why(best) or why
+        del self.kept[:], self.weights[:], self.refused[:]  # the plan keeps its search
+        return self._chosen(best, why)
 
     def _first_within(self) -> list[Way]:
         """Return a way for each arithmetic: the first whose classical algorithm keeps the limit."""
@@ -152,6 +154,8 @@ class Search(Methods):
                 self.rates(way),
                 fused=first.fused_output,
                 limit=fastest,
+                most_bytes=self.options.workspace_limit,
+                operand=way.operand,
             )
             hopeful += (
                 (

@@ -1,4 +1,4 @@
-"""A child does not wait for what a thread of its parent does at the fork: locks, values, imports."""
+"""A child does not wait for what a thread of its parent does at a fork: locks, values, imports."""
 
 import os
 import pickle
