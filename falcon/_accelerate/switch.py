@@ -49,7 +49,7 @@ _LEAST_OF_LOOPS = 1e5
 _SITE, _VARIABLE = str(Path(__file__).with_name("site")), "FALCON_ACCELERATE"
 
 
-class Switch(Block):
+class Switch(Block["Switch"]):
     """What `accelerate` returns: as a context manager it restores, at the end, what it found."""
 
     def __init__(self, on: bool, quiet: bool) -> None:

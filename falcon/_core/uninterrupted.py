@@ -32,7 +32,7 @@ def insist(function: Callable[..., Any], *arguments: Any) -> Any:
     return result
 
 
-class Block:
+class Block(Generic[T]):
     """A context manager that has no effect if ``__enter__`` raises, and ends if ``__exit__`` does.
 
     `begin` and `end` of a subclass are called again, with the same key, until they return. `end`
@@ -42,7 +42,7 @@ class Block:
     def __init__(self) -> None:
         self._keys: list[object] = []
 
-    def begin(self, key: object) -> Any:
+    def begin(self, key: object) -> T:
         """Enter; return what ``with`` gives."""
         raise NotImplementedError
 
@@ -50,10 +50,10 @@ class Block:
         """Leave what was entered with the same key."""
         raise NotImplementedError
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> T:
         key = object()
         try:
-            result = insist(self.begin, key)
+            result: T = insist(self.begin, key)
         except BaseException:
             insist(self.end, key)
             raise
