@@ -2,8 +2,8 @@
 
 `falcon._cpu._core` holds the CPU kernels; `falcon/_cpu/sources.py` lists the files, their flags and
 the machines that they are for. `falcon.discover.walk._core` and `falcon.discover.numerical._fit`
-are the inner loops of the scheme search. `falcon._core.formulas`, which fresh plans use, is Python
-that Cython compiles as well.
+are the inner loops of the scheme search. `falcon._core.formulas`, which fresh plans use, and
+`falcon._core.uninterrupted` are Python that Cython compiles as well.
 If compiling fails, the installation succeeds all the same: the reason is recorded for
 `falcon.show_config()`, and falcon runs on NumPy's BLAS. Environment variables:
 
@@ -265,6 +265,7 @@ setup(
             extra_compile_args=["-O3"],  # CFLAGS may name none
             depends=[str(CORE / "formulas.pxd")],
         ),
+        Extension("falcon._core.uninterrupted", [str(CORE / "uninterrupted.py")]),
     ],
     cmdclass={"build_ext": BuildOptional},
 )

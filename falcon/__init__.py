@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 # threadpoolctl must know falcon, and find its kernels loaded, before a user sets a limit.
 from ._core import threads as _threads  # noqa: F401
+from ._core.locks import importing as _importing
 from ._cpu import extension as _extension  # noqa: F401
 from ._version import __version__
 
@@ -106,7 +107,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    module = import_module(f"{__name__}.{_HOME_OF[name]}")
+    with _importing():
+        module = import_module(f"{__name__}.{_HOME_OF[name]}")
     found = globals()[name] = module if name == _HOME_OF[name] else getattr(module, name)
     return found
 

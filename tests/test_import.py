@@ -199,6 +199,7 @@ FLOORS = {
     "falcon._core": 2,
     "falcon._core.files": 0,  # schemes are read from files
     "falcon._core.lazy": 0,  # and have such properties
+    "falcon._core.locks": 0,  # and need modules while a child is forked
     "falcon.codegen": 2,
     "falcon.schemes": 1,
     "falcon._version": 0,

@@ -26,6 +26,9 @@
 
 #include "numpy_types.h" /* NUMPY_TYPES(X): X(number, by_loops) of each type that falcon multiplies; by setup.py */
 
+#if PY_VERSION_HEX < 0x030D0000
+#define Py_IsFinalizing _Py_IsFinalizing
+#endif
 #if defined(_MSC_VER)
 #define THREAD_LOCAL __declspec(thread)
 typedef PyObject *volatile callable;
@@ -84,7 +87,7 @@ static int multiply(const row *x, char **args, const npy_intp *dims, const npy_i
 
 static int is_worth(const row *x, npy_intp count, npy_intp M, npy_intp K, npy_intp N) {
     const double flops = 2.0 * M * K * N;
-    if (inside || count == 0)
+    if (inside || count == 0 || Py_IsFinalizing()) /* then Python's modules may be gone */
         return 0;
     if (M >= thinnest && K >= thinnest && N >= thinnest && flops >= least[x->by_loops])
         return 1;
@@ -186,7 +189,7 @@ static double now(void) {
 /* Tell who wants to know of a sum that NumPy's own loops computed, if it took a millisecond; steals `result`. */
 static PyObject *summed(PyObject *result, PyObject *subscripts, double began) {
     const double seconds = now() - began;
-    if (!result || seconds < 1e-3)
+    if (!result || seconds < 1e-3 || Py_IsFinalizing())
         return result;
     PyObject *told = PyObject_CallFunction(missed, "Od", subscripts, seconds);
     if (!told)
@@ -257,6 +260,8 @@ static PyObject *put(PyObject *ufunc, int ours) {
         int types[3] = {rows[i].type, rows[i].type, rows[i].type};
         PyUFuncGenericFunction old = NULL;
         PyUFuncGenericFunction new = ours ? rows[i].ours : rows[i].before;
+        if (!ours && !new) /* never replaced */
+            continue;
         if (!new || PyUFunc_ReplaceLoopBySignature((PyUFuncObject *)ufunc, new, types, &old) < 0)
             return PyErr_Format(PyExc_RuntimeError, "%R has no loop for type %d", ufunc, rows[i].type);
         if (ours && old != rows[i].ours)

@@ -21,6 +21,7 @@ from falcon._core import observe
 from falcon._core.locks import ForkLock
 from falcon._core.plan import Plan
 from falcon._core.text import format_table
+from falcon._core.uninterrupted import Block
 from falcon._front.plan import by_numpy
 from falcon._front.planner import predicted
 from falcon._front.subscripts import has_product
@@ -73,7 +74,7 @@ class Missed:
     seconds: float  # of all calls, as they ran
 
 
-class Profile:
+class Profile(Block["Profile"]):
     """What `profile` returns: a context manager, then a table and a verdict; printable.
 
     Examples
@@ -86,6 +87,7 @@ class Profile:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self._lock = ForkLock()
         # Calls and seconds by the line that asked, that of the program, and the product.
         self._found: dict[tuple[_Line, _Line, Plan, bool], list[float]] = {}
@@ -95,6 +97,7 @@ class Profile:
 
     def start(self) -> None:
         """Begin to count, in all threads."""
+        self.stop()
         self._began = perf_counter()
         observe.observers = (*observe.observers, self._see)
         observe.of_misses = (*observe.of_misses, self._miss)
@@ -105,11 +108,13 @@ class Profile:
         observe.of_misses = tuple(x for x in observe.of_misses if x != self._miss)
         self._past, self._began = self.seconds, None
 
-    def __enter__(self) -> Profile:
+    def begin(self, _: object) -> Profile:
+        """Begin to count in a block."""
         self.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def end(self, _: object) -> None:
+        """Stop counting at the end of a block."""
         self.stop()
 
     @property

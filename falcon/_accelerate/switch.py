@@ -17,6 +17,7 @@ from falcon._core.checks import check_switch
 from falcon._core.locks import ForkLock
 from falcon._core.options import FIELDS, base, set_base
 from falcon._core.symmetric import is_adjoint, is_transpose
+from falcon._core.uninterrupted import Block, forgetful, insist
 from falcon._numpy import original
 from falcon.decision.library import (
     BLAS_FLOP_BYTE,
@@ -35,8 +36,9 @@ except ImportError:  # `accelerate` says so
 _lock = ForkLock()
 # What calls have set, and what ``with`` blocks have set since: the last one counts.
 _base = False
-_blocks: list[bool] = []
-_is_on = _was_told = False
+_blocks: dict[object, bool] = {}
+_is_on: bool | None = False  # None: being changed
+_was_told = False
 # Values of np.errstate with which nobody asks for overflow: others are NumPy's to obey.
 _NOT_ASKED = {"ignore", "warn"}
 _TOLD = 5000  # rows and columns of the product whose error is told
@@ -47,23 +49,40 @@ _LEAST_OF_LOOPS = 1e5
 _SITE, _VARIABLE = str(Path(__file__).with_name("site")), "FALCON_ACCELERATE"
 
 
-class Switch:
+class Switch(Block["Switch"]):
     """What `accelerate` returns: as a context manager it restores, at the end, what it found."""
 
-    def __init__(self, on: bool, before: bool, quiet: bool) -> None:
-        self._on, self._before, self._quiet = on, before, quiet
+    def __init__(self, on: bool, quiet: bool) -> None:
+        super().__init__()
+        self._on, self._before, self._quiet = on, _base, quiet
 
-    def __enter__(self) -> Switch:
+    def put(self) -> None:
+        """Set what holds outside of blocks."""
+        global _base
+        with _lock.lock:
+            self._before, _base = _base, self._on
+            _update(self._quiet)
+
+    def undo(self) -> None:
+        """Set what held before."""
         global _base
         with _lock.lock:
             _base = self._before
-            _blocks.append(self._on)
+            _update(quiet=True)
+
+    def begin(self, key: object) -> Switch:
+        """Put back what held before, and set what holds in the block."""
+        global _base
+        with _lock.lock:
+            _base = self._before
+            _blocks[key] = self._on
             _update(self._quiet)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def end(self, key: object) -> None:
+        """Take back what held in the block."""
         with _lock.lock:
-            _blocks.remove(self._on)
+            _blocks.pop(key, None)
             _update(quiet=True)
 
     def __repr__(self) -> str:
@@ -122,7 +141,6 @@ def accelerate(
     >>> with falcon.accelerate(quiet=True):
     ...     c = a @ a
     """
-    global _base
     check_switch("on", on)
     for name in options:
         known = f"settings hold here: falcon.set_config({name}=...), or falcon.config for a block"
@@ -132,16 +150,15 @@ def accelerate(
             "falcon.accelerate needs a compiled part that was not built here; see "
             "falcon.show_config()"
         )
-    with _lock.lock:
-        before, _base = _base, on
-        try:
-            _update(quiet)
-        except RuntimeError:
-            _base = before
-            raise
-    if inherit:
-        _inherit(on)
-    return Switch(on, before, quiet)
+    switch = Switch(on, quiet)
+    try:
+        switch.put()
+        if inherit:
+            _inherit(on)
+        return switch
+    except BaseException:
+        insist(switch.undo)
+        raise
 
 
 def load_ipython_extension(_shell: object) -> None:
@@ -156,7 +173,7 @@ def unload_ipython_extension(_shell: object) -> None:
 
 def is_on() -> bool:
     """Whether NumPy's products run on falcon now."""
-    return _is_on
+    return bool(_is_on)
 
 
 def _inherit(on: bool) -> None:
@@ -172,6 +189,7 @@ def _inherit(on: bool) -> None:
         set_base(base())
 
 
+@forgetful  # no array owns the memory of the operands, which NumPy frees
 def _product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Any:
     if a.dtype.kind in "fc":
         if not _NOT_ASKED.issuperset(np.geterr().values()):
@@ -189,11 +207,12 @@ def _missed(subscripts: Any, seconds: float) -> None:
 def _update(quiet: bool) -> None:
     """Bring NumPy into the state that calls and blocks ask for."""
     global _is_on, _was_told
-    wanted = _blocks[-1] if _blocks else _base
+    wanted = next(reversed(_blocks.values()), _base)
     if wanted == _is_on:
         return
     if wanted:
         original.keep(_loops.original)
+        _is_on = None
         try:
             least = SMALLEST_OWN, _LEAST_OF_LOOPS
             batch = LEAST_BATCH, NUMPY_PRODUCT, BLAS_FLOP_BYTE, LOOP_FLOP
@@ -201,6 +220,7 @@ def _update(quiet: bool) -> None:
             to = _product, _missed
             _loops.replace(np.matmul, np.dot, einsum, *to, THINNEST_OWN, *least, batch)
         except RuntimeError as error:
+            _is_on = False
             raise RuntimeError(f"NumPy {np.__version__} is left alone: {error}") from None
     else:
         _loops.restore(np.matmul)

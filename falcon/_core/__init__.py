@@ -36,6 +36,7 @@
     files.py     users' files are read, JSON files replaced
     lazy.py      a property that is computed once, without a lock
     locks.py     locks that a forked child can take
+    uninterrupted.py  blocks that signals leave neither half begun nor half ended; compiled
     cpus.py      CPUs and memory that this process may use
     fit.py       least squares for measured times
     timing.py    interleaved timings, and how well their ratios are known

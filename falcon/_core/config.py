@@ -5,29 +5,26 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from contextlib import ContextDecorator
-from contextvars import Token
 from typing import Any, Unpack
 
 from .keywords import Settings, takes_options
-from .options import SETTINGS, Options, active, changed, set_base, settings
+from .options import SETTINGS, Options, active, changed, set_base
+from .uninterrupted import Assigned
 
 
-class Config(ContextDecorator):
+class Config(Assigned[Options], ContextDecorator):
     """What `config` returns: settings that hold inside a ``with`` block, or a decorated call."""
 
     def __init__(self, changes: dict[str, Any]) -> None:
         changed("config", changes)  # raises errors now, not when the block is entered
+        super().__init__(active)
         self._changes = changes
         self._used = False
-        self._tokens: list[Token[Options | None]] = []
 
-    def __enter__(self) -> Options:
+    def value(self) -> Options:
+        """Return the settings of the block."""
         self._used = True
-        self._tokens.append(active.set(changed("config", self._changes)))
-        return settings()
-
-    def __exit__(self, *_: object) -> None:
-        active.reset(self._tokens.pop())
+        return changed("config", self._changes)
 
     def __call__(self, function: Callable[..., Any]) -> Any:
         """Decorate a function."""

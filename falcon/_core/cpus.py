@@ -11,6 +11,11 @@ from functools import cache
 from pathlib import Path
 from time import monotonic
 
+try:
+    import resource
+except ImportError:  # on Windows
+    resource = None  # type: ignore[assignment]
+
 
 class _Cpus(threading.local):
     """A thread's last answer, reused for `_CPUS_SECONDS`: the system call takes a microsecond."""
@@ -25,6 +30,8 @@ _ROOT = Path("/")
 # The default limit of a workspace, and the share of the memory that it may take.
 _LARGEST_KEPT = 512 * 2**20
 _MEMORY_SHARE = 32
+# Without a limit, cgroups of version 1 tell the largest number of whole pages in 63 bits.
+_UNLIMITED = 2**62
 
 
 def usable_cpus() -> int:
@@ -55,9 +62,7 @@ def kept_bytes() -> int:
 
 def _process_limits() -> list[int]:
     """Return the limits of this process's address space and data; -1 for none."""
-    try:
-        import resource  # not on Windows
-    except ImportError:
+    if resource is None:
         return []
     return [resource.getrlimit(x)[0] for x in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
 
@@ -69,13 +74,14 @@ def cpu_quota(root: Path = _ROOT) -> int | None:
     That is rounded up; None if there is no quota. `root`: the folder that holds /proc and /sys.
     """
     found = []
-    for folder in _folders(root):
-        try:
-            quota, period = (folder / "cpu.max").read_text("ascii").split()
-            if quota != "max":
-                found.append(max(1, -(-int(quota) // int(period))))
-        except (ArithmeticError, OSError, ValueError):  # the root of the tree has no such file
-            continue
+    for folder in _folders(root, "cpu"):
+        for files in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
+            # The root of the tree has no such file; "max" and -1: no quota.
+            with suppress(ArithmeticError, OSError, ValueError):
+                text = " ".join((folder / x).read_text("ascii") for x in files)
+                quota, period = map(int, text.split())
+                if quota > 0:
+                    found.append(max(1, -(-quota // period)))
     return min(found, default=None)
 
 
@@ -83,25 +89,32 @@ def cpu_quota(root: Path = _ROOT) -> int | None:
 def memory_limit(root: Path = _ROOT) -> int | None:
     """Return the least memory limit of this process's cgroup and those above it, in bytes."""
     found = []
-    for folder in _folders(root):
-        for name in ("memory.max", "memory.high"):
+    for folder in _folders(root, "memory"):
+        for name in ("memory.max", "memory.high", "memory.limit_in_bytes"):
             with suppress(OSError, ValueError):  # no such file, or "max"
                 found.append(int((folder / name).read_text("ascii")))
-    return min(found, default=None)
+        # Of version 1: also the limits of groups above a container's, which it does not see.
+        with suppress(LookupError, OSError, ValueError):
+            words = (folder / "memory.stat").read_text("ascii").split()
+            found.append(int(words[words.index("hierarchical_memory_limit") + 1]))
+    return min((x for x in found if x < _UNLIMITED), default=None)
 
 
-def _folders(root: Path) -> Iterator[Path]:
-    """Yield the folders of this process's cgroup (of version 2) and of those above it."""
+def _folders(root: Path, controller: str) -> Iterator[Path]:
+    """Yield the folders of this process's cgroups, of both versions, and of those above them."""
     try:
         groups = (root / "proc/self/cgroup").read_text("utf-8", "replace").splitlines()
     except OSError:
         return
     top = root / "sys/fs/cgroup"
     for line in groups:
-        if line.startswith("0::"):
-            parts = [x for x in line[3:].split("/") if x not in ("", ".", "..")]
+        number, _, rest = line.partition(":")
+        names, _, path = rest.partition(":")
+        is_second = number == "0" and not names
+        if is_second or controller in names.split(","):
+            parts = [x for x in path.split("/") if x not in ("", ".", "..")]
             for count in range(len(parts), -1, -1):
-                yield top.joinpath(*parts[:count])
+                yield (top if is_second else top / controller).joinpath(*parts[:count])
 
 
 def cpu_model() -> str:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .arithmetic import BY_FLOAT16, FIXED, INT64_BY_FLOAT64, SPLIT, TF32, Arithmetic
+from .locks import importing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -329,7 +330,8 @@ def _searched(dtype: np.dtype) -> DType | None:
 def _imported(row: DType) -> np.dtype:
     """Import a row's NumPy dtype from the package that defines it."""
     try:
-        return np.dtype(getattr(import_module(row.module), row.name))
+        with importing():
+            return np.dtype(getattr(import_module(row.module), row.name))
     except ImportError:
         raise TypeError(
             f"{row.name} needs the package {row.module}: pip install {row.module}"

@@ -28,7 +28,16 @@ cpdef (double, double, double, double) stages(Machine machine, Counts x, Cut cut
 @cython.locals(
     number=Py_ssize_t, first=double, second=double, multiply=double, last=double,
     total=double, found=list)
-cpdef list within(Machine machine, tuple schemes, Cut cut, double limit)
+cpdef list within(
+    Machine machine, tuple schemes, Cut cut, double limit, double room=*, double least=*,
+    double most=*)
+
+
+@cython.locals(
+    rows=double, columns=double, inner=double, best=double, again_a=double, again_c=double,
+    part=double, lines=double, seconds=double)
+cdef double passes(
+    Counts x, Cut cut, double first, double last, double room, double least, double most) noexcept
 
 
 @cython.locals(

@@ -10,6 +10,7 @@ falcon is not compiled, it runs as Python. After an edit: ``python setup.py buil
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 
@@ -85,16 +86,50 @@ def stages(machine: Machine, x: Counts, cut: Cut) -> tuple[float, float, float, 
 
 
 def within(
-    machine: Machine, schemes: Sequence[Counts], cut: Cut, limit: float
+    machine: Machine,
+    schemes: Sequence[Counts],
+    cut: Cut,
+    limit: float,
+    room: float = inf,
+    least: float = 1.0,
+    most: float = inf,
 ) -> list[tuple[float, int]]:
-    """Return (seconds, index) of each scheme that takes at most `limit` seconds."""
+    """Return (seconds, index) of each scheme that takes at most `limit` seconds.
+
+    `room`: elements of A's and B's panels that a chunk may have.
+    `least`, `most`: lines of a block, passes over K.
+    """
     found = []
     for number in range(len(schemes)):
         first, second, multiply, last = stages(machine, schemes[number], cut)
         total = first + second + multiply + last
-        if total <= limit:
+        if room < inf and total <= limit:
+            total += passes(schemes[number], cut, first, last, room, least, most)
+        if total <= limit and total < inf:
             found.append((total, number))
     return found
+
+
+def passes(
+    x: Counts, cut: Cut, first: float, last: float, room: float, least: float, most: float
+) -> float:
+    """Least seconds that chunks within `room` take beyond one chunk of everything; inf: none fits.
+
+    One pass over M leaves A combined once; with more, every pass over N combines it again.
+    """
+    rows, columns, inner = cut.M / x.m, cut.N / x.n, cut.K / x.k  # of a block
+    best, again_c = inf, 0.0  # passes over K after the first
+    while again_c * last < best and again_c * least < inner and again_c < most:
+        part = inner / (again_c + 1.0)
+        lines = room / (x.rank * (part if part > least else least))  # of a block of A and one of B
+        if lines >= (least if cut.packed else 2.0 * least):
+            again_a = 0.0
+            if not cut.packed and lines < rows + least:
+                again_a = up(columns, lines - least) - 1.0
+            seconds = again_a * first + again_c * last
+            best = seconds if seconds < best else best
+        again_c += 1.0
+    return best
 
 
 def sliced(

@@ -63,11 +63,15 @@ def bounds(
     *,
     fused: bool,
     limit: float = inf,
+    room: float = inf,
+    least: float = 1.0,
+    most: float = inf,
 ) -> list[tuple[float, int]]:
     """Return lower bounds, in seconds, with the index of their scheme; none above `limit`.
 
-    That is the time of the whole problem, not cut into chunks, without imbalance of threads.
+    That is the time of the whole problem, without imbalance of threads; not cut into chunks, or as
+    room for so many elements of panels asks for it: `falcon._core.formulas.within`.
     """
     whole = (problem.M, problem.N, problem.K)
     cut = Cut(whole, 1, problem.packed, fused, whole, (1, 1, 1))
-    return within(Machine(rates), schemes, cut, limit)
+    return within(Machine(rates), schemes, cut, limit, room, least, most)

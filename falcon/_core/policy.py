@@ -36,6 +36,9 @@ class Policy:
     # The backend predicts by `falcon._core.model` and rounds as `Scheme.rms_growth` assumes, so
     # that the model's bounds and the growth exclude schemes before the backend is asked.
     common_model: bool = True
+    # Whether a scheme's workspace holds the panels of a chunk of A and B, of all products: the
+    # fewer bytes there are for it, the more chunks.
+    holds_panels: bool = False
     # Whether "auto" may multiply float32 by parts.
     by_parts: bool = True
     # Why the classical algorithm was chosen; why a faster candidate was not.

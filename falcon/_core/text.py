@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from .locks import importing
+
 
 def format_table(rows: Sequence[Sequence[str]], left: int = 1) -> str:
     """Align the columns of a table: the first `left` and the last one left, the others right."""
@@ -24,7 +26,8 @@ def did_you_mean(word: str, known: Iterable[str], prefix: str = "") -> str:
 
     `prefix` is common to all words and is not compared.
     """
-    from difflib import get_close_matches  # imported here because it is rarely needed
+    with importing():  # it is rarely needed
+        from difflib import get_close_matches
 
     lower = {x.removeprefix(prefix).lower(): x for x in known}
     close = get_close_matches(word.removeprefix(prefix).lower(), lower, 1, 0.75)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import numpy as np
 from falcon._core.arrays import Host
 from falcon._core.centring import Totals
 from falcon._core.dtypes import BY_ARITHMETIC, ENGINE, DType
+from falcon._core.locks import importing
 from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Method, Plan
@@ -70,7 +73,7 @@ class CpuBackend(Host):
 
     def policy(self, problem: Problem) -> Policy:
         """Return that of fast kernels: every type here has them."""
-        return host_policy(problem)
+        return _with_panels(host_policy(problem))
 
     def candidates(
         self,
@@ -173,7 +176,8 @@ class CpuBackend(Host):
         self, operand: DType, threads: int, budget: float = 1.0, device: int | None = None
     ) -> Rates:
         """Measure the rates of the cost model."""
-        from .measure import measure
+        with importing():
+            from .measure import measure
 
         found = measure(self, operand.part or operand, threads, budget)
         return found if operand.part is None else found.slower(3)
@@ -182,6 +186,11 @@ class CpuBackend(Host):
         """What a stored measurement must agree with: instruction set, kernels, their state."""
         kernels = dict.fromkeys(_core.kernel_info(x.engine, isa())["name"] for x in ENGINE)
         return {"isa": isa(), "kernels": ", ".join(kernels), "revision": _REVISION}
+
+
+@cache
+def _with_panels(policy: Policy) -> Policy:
+    return replace(policy, holds_panels=True)
 
 
 def cache_bytes() -> dict[str, int]:

@@ -24,10 +24,10 @@ def engine_scheme(scheme: Scheme | ComplexScheme | None) -> _core.Scheme | None:
 
 @lru_cache(maxsize=1024)  # the catalogue has a quarter of that
 def converted(scheme: Scheme | ComplexScheme) -> _core.Scheme:
-    """Return a scheme as data."""
+    """Return a scheme as data; it is all that is kept, as many schemes are compared and few run."""
     components = 2 if isinstance(scheme, ComplexScheme) else 1
-    sums = combine_a(scheme), combine_b(scheme), updates(scheme)
-    return _core.Scheme(*scheme.format, *sums, components)
+    a, b = combine_a.__wrapped__(scheme), combine_b.__wrapped__(scheme)
+    return _core.Scheme(*scheme.format, a, b, updates.__wrapped__(scheme), components)
 
 
 @lru_cache(maxsize=1024)

@@ -12,6 +12,7 @@ import numpy as np
 
 from falcon._core.checks import check_count
 from falcon._core.dtypes import FLOAT64, DType, of
+from falcon._core.locks import importing
 from falcon._core.modular import Residues
 from falcon._numpy.residues import modulo
 
@@ -104,7 +105,8 @@ class Freivalds:
         seed: int | None = None,
     ) -> None:
         self._dtype, self._uneven, self._modulus = dtype, uneven, modulus
-        random = np.random.default_rng(seed)
+        with importing():  # NumPy imports it when needed
+            random = np.random.default_rng(seed)
         usual = TRIALS if modulus is None else modular_trials(modulus)
         shape = (b.shape[1], check_count("trials", trials) or usual)
         with np.errstate(all="ignore"):
@@ -263,7 +265,8 @@ def _ratio(residual: np.ndarray, tolerance: np.ndarray) -> np.ndarray:
 
 def _quantile(chance: float, trials: int) -> float:
     """Return the value that the root mean square of normal numbers exceeds with that chance."""
-    from statistics import NormalDist
+    with importing():
+        from statistics import NormalDist
 
     share = 2 / (9 * trials)  # Wilson and Hilferty
     return float((1 - share - NormalDist().inv_cdf(chance) * sqrt(share)) ** 1.5)

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from falcon._core.locks import importing
+
 
 @dataclass(frozen=True, slots=True)
 class Steps:
@@ -29,7 +31,8 @@ def as_text(operands: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
         raise ValueError("einsum: expected subscripts and at least one operand")
     if isinstance(operands[0], str):
         return operands[0].replace(" ", ""), operands[1:]
-    from opt_einsum.parser import convert_interleaved_input  # imported when needed: 8 ms
+    with importing():  # when needed: 8 ms
+        from opt_einsum.parser import convert_interleaved_input
 
     try:
         text, arrays = convert_interleaved_input(operands)
@@ -55,7 +58,8 @@ def has_product(text: str) -> bool:
 @lru_cache(512)
 def planned(text: str, shapes: tuple[tuple[int, ...], ...], optimize: Any) -> Steps:
     """Return how to evaluate a sum over operands of these shapes."""
-    from opt_einsum import contract_path
+    with importing():
+        from opt_einsum import contract_path
 
     unknown = set(text) - set(ascii_letters + ",->.")
     if unknown:

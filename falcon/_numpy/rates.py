@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from falcon._core.dtypes import DType
+from falcon._core.locks import importing
 from falcon._core.rates import Rates
 from falcon.codegen import combine_a
 from falcon.codegen.numpy_exec import run, strip_rows
@@ -26,7 +27,8 @@ _PRODUCT, _COMBINED = (1152, 192), (2048, 512)
 
 def measure(operand: DType, budget: float) -> Rates:
     """Time np.matmul, additions in cache, and Strassen's Combine A, in about `budget` seconds."""
-    from falcon._core.fit import fastest, fit_classical, rate, timed_in_turn
+    with importing():
+        from falcon._core.fit import fastest, fit_classical, rate, timed_in_turn
 
     dtype, loops = operand.numpy, not operand.has_blas
     size, combined = _PRODUCT[loops], _COMBINED[loops]

@@ -13,6 +13,7 @@ from heapq import heapify, heappop
 from math import inf
 from typing import Any
 
+from falcon._core.locks import importing
 from falcon._core.options import Options
 from falcon._core.plan import Backend, Candidate, Method, Plan
 from falcon._core.policy import Policy
@@ -59,7 +60,9 @@ class Search(Methods):
         why = reason[chosen[0]] or self.policy.no_gain
         if not compared and reason[chosen[0]] is None:
             why = f"no scheme is within max_growth {options.max_growth:.2f}"
-        return self._chosen(best, self._why(best) or why)
+        why = self._why(best) or why
+        del self.kept[:], self.weights[:], self.refused[:]  # the plan keeps its search
+        return self._chosen(best, why)
 
     def _first_within(self) -> list[Way]:
         """Return a way for each arithmetic: the first whose classical algorithm keeps the limit."""
@@ -151,6 +154,8 @@ class Search(Methods):
                 self.rates(way),
                 fused=first.fused_output,
                 limit=fastest,
+                most_bytes=self.options.workspace_limit,
+                operand=way.operand,
             )
             hopeful += (
                 (
@@ -191,7 +196,8 @@ class Search(Methods):
         """Return the plan of the choice; the table of all candidates is built on demand."""
 
         def table() -> tuple[Candidate, ...]:
-            from .explain import candidates
+            with importing():
+                from .explain import candidates
 
             return tuple(scaled(x, self.problem.count) for x in candidates(self, best))
 

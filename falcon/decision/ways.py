@@ -220,11 +220,26 @@ def least_seconds(
     *,
     fused: bool,
     limit: float = inf,
+    most_bytes: int | None = None,
+    operand: DType | None = None,
 ) -> list[tuple[float, int]]:
-    """Return `falcon._core.model.bounds` where that is the backend's model; else 0 for each."""
-    if not backend.policy(problem).common_model:
+    """Return `falcon._core.model.bounds` where that is the backend's model; else 0 for each.
+
+    `most_bytes`: those of a workspace; `operand`: the row as which the elements are multiplied.
+    """
+    policy = backend.policy(problem)
+    if not policy.common_model:
         return [(0.0, at) for at in range(len(schemes))]
-    return bounds(problem, schemes, rates, fused=fused, limit=limit)
+    about: dict[str, float] = {"limit": limit}
+    if most_bytes is not None and policy.holds_panels:
+        row = operand or problem.operand
+        # Each of a scheme's complex products is three of real parts.
+        element = row.panel_bytes * (1.5 if row.is_complex else 1.0)
+        about |= {"room": most_bytes / element, "least": policy.smallest_chunk}
+        is_narrow = problem.result.itemsize < problem.accumulator.itemsize
+        if is_narrow and not problem.is_exact:  # C is rounded once, not by each pass over K
+            about["most"] = 1.0
+    return bounds(problem, schemes, rates, fused=fused, **about)
 
 
 @dataclass

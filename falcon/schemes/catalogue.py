@@ -14,6 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
+from falcon._core.locks import importing
+
 from . import algebra, brent, facts
 from ._scheme import Scheme
 from .best import KEYS, LARGEST_VOLUME, BestTable
@@ -154,7 +156,8 @@ def _get(name: str) -> Scheme:
 
 def _unknown(name: str) -> str:
     """Return the message for an unknown name, with a similar name or those of its format."""
-    from difflib import get_close_matches  # at first need: most processes need it never
+    with importing():  # most processes need it never
+        from difflib import get_close_matches
 
     known = {x.lower(): x for x in names()}
     close = get_close_matches(name.lower(), known, 1, 0.75)

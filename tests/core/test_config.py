@@ -1,6 +1,7 @@
 """`config` in a block, `set_config` for the process; and the messages for their misuse."""
 
 import gc
+import sys
 import threading
 
 import numpy as np
@@ -47,6 +48,33 @@ def test_a_misspelt_name_among_the_settings(name, said):
         for given, pattern in (({}, said + where), ({name: "strasen"}, said + "$")):
             with pytest.raises(ValueError, match=pattern):
                 falcon.plan(*SHAPES, **given)
+
+
+@pytest.mark.filterwarnings("ignore:falcon.config.* alone changes nothing:RuntimeWarning")
+def test_a_signal_while_a_block_begins():
+    """Its handler may raise where a function begins or has called C: no setting stays."""
+
+    def profiler(frame, event, _):
+        nonlocal left
+        if "falcon" in frame.f_code.co_filename and event in ("call", "c_return"):
+            left -= 1
+            if left == 0:
+                raise KeyboardInterrupt
+
+    for count in range(1, 1000):
+        left, block = count, falcon.config(scheme="strassen")
+        sys.setprofile(profiler)
+        try:
+            with block:
+                pass
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.setprofile(None)
+        assert settings().scheme == "auto"
+        if left > 0:
+            break
+    assert 10 < count < 1000
 
 
 def test_set_config_leaves_a_block_alone(restored):

@@ -1,4 +1,4 @@
-"""A child does not wait for what a thread of its parent does at the fork: locks, lazy values."""
+"""A child does not wait for what a thread of its parent does at a fork: locks, values, imports."""
 
 import os
 import pickle
@@ -12,7 +12,9 @@ import pytest
 
 import falcon
 from falcon._core.lazy import lazy
-from falcon._core.locks import ForkLock
+from falcon._core.locks import ForkLock, importing
+
+from ..support import python
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 
@@ -109,3 +111,73 @@ def test_lazy_values_are_what_cached_properties_are():
     assert vars(pickle.loads(pickle.dumps(x)))["value"] == 0
     scheme = falcon.schemes.get("strassen")
     assert scheme.phi and "phi" not in vars(pickle.loads(pickle.dumps(scheme)))
+
+
+FIRST = """
+import os, signal, sys, threading, time
+import numpy as np
+import falcon
+
+def call():
+    getattr(falcon, name)(*arguments, **options)
+
+name, arguments, options = eval(sys.argv[1], {"a": np.ones((300, 300))})
+thread = threading.Thread(target=call)
+thread.start()
+children = []
+while not children or (thread.is_alive() and len(children) < 40):
+    child = os.fork()
+    if child == 0:
+        call()
+        os._exit(0)
+    children.append(child)
+thread.join()
+end = time.monotonic() + 60
+while children and time.monotonic() < end:
+    children = [x for x in children if not os.waitpid(x, os.WNOHANG)[0]]
+    time.sleep(0.01)
+for x in children:
+    os.kill(x, signal.SIGKILL)
+    os.waitpid(x, 0)
+print(len(children), "hang")
+"""
+CALLS = [
+    "'gemm', (a, a), {'threads': 1}",
+    "'gemm', (a, a), {'threads': 1, 'check': 'verify'}",
+    "'matmul', (a, a), {'threads': 1}",
+    "'gram', (a,), {'threads': 1}",
+    "'pack', (a,), {'threads': 1}",
+    "'einsum', ('ij,jk,kl->il', a, a, a), {'threads': 1}",
+    "'accelerate', (), {'quiet': True}",
+]
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_forks_during_the_first_call_of_a_process(call):
+    """It imports most of falcon: children of other threads would wait for the modules."""
+    assert python("-c", FIRST, call).stdout == "0 hang\n"
+
+
+def test_a_fork_waits_for_imports_of_other_threads_alone():
+    begun, go_on, forked = (threading.Event() for _ in range(3))
+
+    def slow():
+        with importing(), importing():
+            begun.set()
+            go_on.wait(60)
+
+    def fork():
+        with importing():
+            child_ends(lambda: None)
+        forked.set()
+
+    with ThreadPoolExecutor(2) as pool:
+        waited_for = pool.submit(slow)
+        begun.wait()
+        forking = pool.submit(fork)
+        assert not forked.wait(0.2)
+        with importing():  # imports do not wait for one another
+            go_on.set()
+            waited_for.result()
+        forking.result()
+    assert forked.is_set() and child_ends(lambda: importing().acquire())

@@ -1,15 +1,21 @@
 """The workspace is part of the choice: more of it, up to a share of memory, for fewer passes."""
 
 from dataclasses import replace
+from math import inf
 
 import numpy as np
 import pytest
 
 import falcon
+from falcon._backends import ENGINE
+from falcon._core.dtypes import find
+from falcon._core.options import Options
 from falcon._core.rates import Rates
 from falcon._front.tune import compare
+from falcon.decision.candidates import scheme_candidates
+from falcon.decision.ways import judge, least_seconds
 
-from ..doors import BLAS, Candidate, Method, preferred
+from ..doors import BLAS, Candidate, Method, Problem, preferred
 
 pytest.importorskip("falcon._cpu._core", reason="needs the compiled extension")
 
@@ -61,3 +67,33 @@ def test_a_scheme_with_and_without_is_two_sides_of_a_comparison():
     compared = compare(found, twice, 1, 1.0)
     names = [x.record.name for x in compared]
     assert len(names) == 2 and len(set(names)) == 2
+
+
+def test_a_limit_that_refuses_many_schemes_makes_few(doors):
+    """What cannot be fast enough in the limit is neither built nor laid out."""
+    doors.rates(Rates(2.5e11, 1.2e10, 4e9, overlap=0.5, tile=(12, 32)))
+    asked = doors.watched(type(ENGINE), "candidates")
+    for limit in (4, 16, 64):
+        found = plan(3600, workspace_limit=limit * MIB, threads=2)
+        assert found.workspace <= limit * MIB
+        assert len(asked) < 100, limit
+        asked.clear()
+
+
+@pytest.mark.parametrize("limit", [8, 32])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "complex64", "int32"])
+def test_nothing_is_faster_in_a_limit_than_its_bound(dtype, limit):
+    problem, limit = Problem(1000, 1536, 1300, find(dtype), threads=2), limit * MIB
+    suited, facts = scheme_candidates().suited_to(problem, ENGINE.policy(problem))
+    about = problem, facts, ENGINE, RATES
+    bounds = {at: x for x, at in least_seconds(*about, fused=True, most_bytes=limit)}
+    unlimited = least_seconds(*about, fused=True)
+    assert limit > 8 * MIB or any(x < bounds.get(at, inf) for x, at in unlimited)
+    options, compared = Options(workspace_limit=limit, max_growth=100.0), 0
+    for at in range(0, len(suited), 9):
+        for method in ENGINE.candidates(problem, [suited[at].scheme], limit):
+            found = judge(problem, method, ENGINE, RATES, options)
+            if not found.refused:
+                assert bounds[at] <= found.total * 1.0000001
+                compared += 1
+    assert compared > 0

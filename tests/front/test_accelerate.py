@@ -180,6 +180,113 @@ def test_errors_reach_the_caller(seen, monkeypatch):
         assert called.pop() == 0 and not called  # the loop stops
 
 
+FRAMES = """
+import signal, sys, traceback
+import numpy as np
+import falcon
+from falcon._accelerate import switch
+
+multiply = {
+    "matmul": lambda x: (x + 0) @ (x + 0),
+    "batch": lambda x: (np.stack([x, x]) + 0) @ (x + 0),
+    "einsum": lambda x: np.einsum("ij,jk,kl->il", x + 0, x + 0, x + 0, optimize=True),
+    "dot": lambda x: np.dot(x + 0, x + 0),
+    "method": lambda x: (x + 0).dot(x + 0),
+    "multi_dot": lambda x: np.linalg.multi_dot([x + 0, x + 0, x + 0]),
+}[sys.argv[1]]
+
+def owned(x):
+    while isinstance(x.base, np.ndarray):
+        x = x.base
+    return x.flags.owndata or x.base is not None
+
+def chain(error, found):
+    if error is not None and error not in found:
+        found.append(error)
+        for x in (error.__context__, error.__cause__, *getattr(error, "exceptions", ())):
+            chain(x, found)
+    return found
+
+def older(kept):
+    raise RuntimeError("older")
+
+def frames_of(raised):
+    # Multiply while another exception is handled; read all frames as debuggers do.
+    try:
+        older(x)
+    except RuntimeError:
+        try:
+            multiply(x)
+        except raised as error:
+            found = error
+        else:
+            return 0
+    told = traceback.TracebackException.from_exception(found, capture_locals=True)
+    assert type(found).__name__ in "".join(told.format())
+    frames = []
+    for error in chain(found, []):
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            while frame is not None:
+                frames.append(frame)
+                frame = frame.f_back
+    for frame in frames:
+        arrays = [y for y in frame.f_locals.values() if isinstance(y, np.ndarray)]
+        assert all(map(owned, arrays)), frame
+    assert any("kept" in x.f_locals for x in frames)
+    return len({x for x in frames if "falcon" in x.f_code.co_filename})
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+falcon.accelerate(quiet=True)
+x = np.random.default_rng(0).standard_normal((1500, 1500))
+with falcon.config(scheme="strassen", workspace_limit=1):
+    assert frames_of(ValueError) > 3
+
+signal.signal(signal.SIGALRM, interrupt)
+for _ in range(100):
+    signal.setitimer(signal.ITIMER_REAL, 0.03)
+    deep = frames_of(KeyboardInterrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    if deep > 1:
+        break
+
+def rows(a):
+    for row in a:
+        yield row
+        raise KeyError(len(a))
+
+def product(a, b, out):
+    try:
+        view = a[..., ::2].T
+        list(rows(view))
+    except KeyError as error:
+        last.append(error)
+    caught = []
+    for each in (a, b):
+        try:
+            np.zeros(-each.ndim, each)
+        except Exception as error:
+            caught.append(error)
+    try:
+        raise ExceptionGroup("both", caught) from last[-1]
+    except ExceptionGroup:
+        raise MemoryError(out.nbytes)
+
+last = []
+switch.matmul = switch.gram = product
+frames_of(MemoryError)
+print(len(last))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGALRM")
+@pytest.mark.parametrize("name", ["matmul", "batch", "einsum", "dot", "method", "multi_dot"])
+def test_no_frame_of_an_exception_keeps_an_array_without_memory(name):
+    """NumPy frees its temporaries; who shows the variables of frames reads what they point at."""
+    assert python("-c", FRAMES, name) == (0, "1\n", "")
+
+
 def test_errors_of_dot_are_numpys(off):
     def failed(on, *operands):
         with falcon.accelerate(on, quiet=True), pytest.raises(Exception) as found:
@@ -302,6 +409,71 @@ def test_a_thousand_times_from_eight_threads(off):
     toggle(0)
     assert abs(sys.getrefcount(switch._product) - before) <= 1
     assert (wanted == A @ B).all()
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_a_signal_while_a_block_begins_or_ends(off, before):
+    """Its handler may raise where a function begins or has called C: all is as before the block."""
+
+    def profiler(frame, event, _):
+        nonlocal left
+        if frame.f_code.co_filename == switch.__file__ and event in ("call", "c_return"):
+            left -= 1
+            if left == 0:
+                raise KeyboardInterrupt
+
+    falcon.accelerate(before, quiet=True)
+    for count in range(1, 1000):
+        left = count
+        sys.setprofile(profiler)
+        try:
+            with falcon.accelerate(not before, quiet=True):
+                pass
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.setprofile(None)
+        assert switch.is_on() == before
+        if left > 0:
+            break
+    assert 20 < count < 1000
+    falcon.accelerate(quiet=True)
+    falcon.accelerate(on=False)
+    assert (np.dot(A, B) == np.inner(A, B.T)).all() and not switch.is_on()
+
+
+def test_blocks_inside_blocks(off):
+    """The innermost one counts, and one object may be used in itself."""
+    on = falcon.accelerate(quiet=True)
+    falcon.accelerate(on=False)
+    other = falcon.accelerate(on=False)
+    for blocks in ([on, other, on], [other, on, on], [on, on, other]):
+        with blocks[0], blocks[1]:
+            with blocks[2]:
+                assert switch.is_on() == (blocks[2] is on)
+            assert switch.is_on() == (blocks[1] is on)
+        assert not switch.is_on()
+
+
+AT_THE_END = """
+import sys
+import numpy as np
+import falcon
+falcon.accelerate(quiet=True)
+class Last:
+    def __init__(self):
+        self.x = np.ones((400, 400))
+    def __del__(self):
+        print((self.x @ self.x)[0, 0], self.x.dot(self.x)[0, 0])
+{held} = Last()
+"""
+
+
+@pytest.mark.parametrize("held", ["last", "np.last", "falcon.last", "Last.last"])
+def test_a_product_while_python_ends(held):
+    """NumPy multiplies: what falcon would import can no longer be."""
+    status, out, err = python("-c", AT_THE_END.format(held=held))
+    assert (status, out, err) == (0, "400.0 400.0\n", "")
 
 
 def test_numpy_is_left_alone_if_its_loops_are_not_as_expected(off, monkeypatch):

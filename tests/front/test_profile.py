@@ -1,12 +1,15 @@
 """`falcon.profile`: what is counted, what gains are made of, and the verdict."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import falcon
+from falcon._accelerate import profile as module
 from falcon._accelerate.profile import Profile, Row
+from falcon._core import observe
 from falcon._front.subscripts import has_product
 
 A = np.random.default_rng(1).standard_normal((300, 300))
@@ -27,6 +30,32 @@ def test_profile():
     assert all(x.place.startswith(__file__) and x.seconds > 0 for x in rows)
     assert all(x.numpy_seconds > 0 for x in rows)
     assert str(falcon.profile()) == "falcon saw no product"
+
+
+def test_a_signal_while_a_block_begins_or_ends():
+    """Its handler may raise where a function begins or has called C: nothing goes on counting."""
+
+    def profiler(frame, event, _):
+        nonlocal left
+        if frame.f_code.co_filename == module.__file__ and event in ("call", "c_return"):
+            left -= 1
+            if left == 0:
+                raise KeyboardInterrupt
+
+    for count in range(1, 1000):
+        left, block = count, falcon.profile()
+        sys.setprofile(profiler)
+        try:
+            with block:
+                pass
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.setprofile(None)
+        assert not observe.observers and not observe.of_misses
+        if left > 0:
+            break
+    assert 5 < count < 1000
 
 
 @pytest.mark.usefixtures("engine")
