@@ -1,5 +1,6 @@
 """Centring: products of data with a mean, by schemes that subtract it."""
 
+import itertools
 import pickle
 from functools import partial
 from itertools import pairwise
@@ -10,6 +11,7 @@ import pytest
 
 import falcon
 from falcon._core.centring import PADDING, Totals, choose_centring
+from falcon._core.dtypes import of
 from falcon._core.rates import Rates
 from falcon._cpu.extension import why_unavailable
 
@@ -332,6 +334,22 @@ def test_gram_without_means_is_the_covariance_and_refuses_what_has_none():
         falcon.gram(x, centred=1)
     with pytest.raises(ValueError, match="workspace_limit is 1000"):
         falcon.gram(x, centred=True, workspace_limit=1000)
+
+
+@pytest.mark.parametrize("transpose", [False, True])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16", "bfloat16"])
+def test_sums_of_columns_may_overflow_where_gram_takes_their_means(dtype, transpose):
+    """Constants leave zeros, like those of np.cov, whatever they are."""
+    dtype = of(dtype)
+    most = float((dtype.part or dtype).finfo.max)
+    for K, largest in itertools.product((1, 3, 299, 1000), (most, most / 100)):
+        x = np.full((K, 3), largest).astype(dtype.numpy)
+        x[:, 1] = np.arange(K) % 2
+        x[:, 2] = 1 / 3
+        found = falcon.gram(x.T if transpose else x, centred=True, transpose=transpose)
+        wanted = np.zeros((3, 3))
+        wanted[1, 1] = K // 2 * (K - K // 2) / K
+        np.testing.assert_allclose(found.astype(complex), wanted, K * dtype.unit_roundoff)
 
 
 @pytest.mark.parametrize("size", [300, 1000])

@@ -74,7 +74,8 @@ def store(
     if beta != 0 and c is not None:
         _add(product, c, beta)
     # Only now may `out` be written: c may be out, or overlap it.
-    copy_triangle(product, out, symmetric)
+    if out is not product:
+        copy_triangle(product, out, symmetric)
 
 
 def _add(product: np.ndarray, c: np.ndarray, beta: Any) -> None:

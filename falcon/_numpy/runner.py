@@ -23,8 +23,21 @@ class NumpyRunner(PlanRunner):
     _plan: Plan
 
     def _of_batch(self, a: Any, b: Any, out: Any, alpha: Any) -> Bound | None:
-        able = alpha == 1 and self._plan.problem.symmetric in ("", "full")
-        return self._call(a, b) if able and self._is_one_call(a, b) else None
+        problem, limit = self._plan.problem, self._plan.options.workspace_limit
+        if alpha != 1 or problem.symmetric not in ("", "full") or not self._is_one_call(a, b):
+            return None
+        direct = problem.a_direct and problem.b_direct
+        if direct or not problem.symmetric or problem.is_exact:
+            return self._call(a, b)
+        if limit is not None and a.size * problem.operand.itemsize > limit:
+            return None
+        dtype, multiply = problem.operand.numpy, self._call(a, b)
+
+        def run(a: Any, b: Any, c: Any, out: Any, mirror: Any = None) -> None:
+            twin = np.array(a, dtype, order="C")  # np.matmul's own copies would be two
+            multiply(twin, twin.swapaxes(-1, -2), c, out)
+
+        return run
 
     def _of_matrices(
         self, a: Any, b: Any, c: Any, out: Any, alpha: Any, beta: Any, mirror: Any
