@@ -224,8 +224,8 @@ KEYWORDS, PLANNING, PACKING, TUNING, LINEAR = (
 )
 
 
-# Keywords of functions, besides options, that may be misspelt.
-_ARGUMENTS = "dtype", "out", "alpha", "beta", "transpose", "symmetric", "weights", "reread"
+# Of functions that take options, their other keywords: words that may be misspelt.
+arguments: dict[str, tuple[str, ...]] = {}
 
 
 def merged(function: str, names: tuple[str, ...], keywords: Mapping[str, Any]) -> Options:
@@ -240,7 +240,7 @@ def merged(function: str, names: tuple[str, ...], keywords: Mapping[str, Any]) -
     unknown = keywords.keys() - set(names)
     if unknown:
         name = min(unknown)
-        meant = did_you_mean(name, (*names, *_ARGUMENTS))
+        meant = did_you_mean(name, (*names, *arguments.get(function, ())))
         raise TypeError(
             f"{function}() got an unexpected keyword argument {name!r}{meant}; "
             f"its options are {', '.join(names)}"

@@ -22,6 +22,8 @@ from .matmul import matmul
 from .planner import requested
 from .validate import check_added, check_shape, real_scalar, scalar
 
+# `centre`, a setting, is of a product's errors; `centred` gives another matrix.
+_OPTIONS = tuple(name for name in KEYWORDS if name != "centre")
 Part = Literal["full", "lower", "upper"]
 _PARTS = get_args(Part)
 # Of rows of products with real and with imaginary parts, in their sum.
@@ -38,7 +40,7 @@ def gram(x: Any, *, transpose: bool = False, conjugate: bool = True, alpha: comp
          beta: complex = 0.0, c: Any = None, out: Any = None, symmetric: Part = "full",
          centred: bool = False, weights: Any = None,
          **options: Unpack[CallOptions]) -> Any: ...  # fmt: skip
-@takes_options(*KEYWORDS)
+@takes_options(*_OPTIONS)
 def gram(
     x: Any,
     *,
@@ -138,7 +140,7 @@ def gram(
         return _by_halves(x, transpose, conjugate)
     check_added(beta, c)
     adapter, x, c, target, weights = enter(x=x, c=c, out=out, weights=weights)
-    chosen = requested("gram", KEYWORDS, options, adapter.device)
+    chosen = requested("gram", _OPTIONS, options, adapter.device)
     array = adapter.array("x", x)
     if symmetric != "full" and adapter.device is not None:
         raise ValueError(f"symmetric is {symmetric!r}, but on a GPU all of C is written")

@@ -84,7 +84,7 @@ def matmul(
     """
     x, y = operands(x=x, y=y)
     if _are_for_dask(x, y) and dtype is None:
-        chosen = requested("matmul", KEYWORDS, options)
+        chosen = requested("dask.matmul", KEYWORDS, options)
         if why_not_by_library(NUMPY, chosen) is None:
             return dask_matmul(x, y)
     counted = dtype is None is options.get("modulus") and x.dtype == y.dtype == np.bool_

@@ -4,6 +4,7 @@ import inspect
 import os
 import re
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -218,3 +219,19 @@ def test_an_unknown_keyword_is_named(function):
         function(ONES, ONES, treads=2)
     with pytest.raises(TypeError, match=r"pack\(\) got an unexpected keyword argument 'check'"):
         falcon.pack(ONES, check="none")
+
+
+@pytest.mark.parametrize(
+    ("call", "meant"),
+    [(partial(falcon.gram, dtype="f4"), None), (partial(falcon.matmul, ONES, alpha=2), None),
+     (partial(falcon.pack, a=ONES), None), (partial(falcon.plan, ONES, ONES, beta=2), None),
+     (partial(falcon.matmul, ONES, dtpye="f4"), "dtype"),
+     (partial(falcon.gemm, ONES, aplha=2), "alpha"), (partial(falcon.gram, weight=[1]), "weights"),
+     (partial(falcon.tensordot, ONES, axess=1), "axes"),
+     *((partial(falcon.gram, **{word: True}), "centred") for word in ("centre", "centered"))],
+)  # fmt: skip
+def test_only_words_that_a_function_takes_are_suggested(call, meant):
+    with pytest.raises(TypeError, match="unexpected keyword argument") as told:
+        call(ONES)
+    found = re.findall(r"did you mean '(\w+)'", str(told.value))
+    assert found == ([] if meant is None else [meant])

@@ -163,7 +163,7 @@ def test_the_result_may_overlap_what_is_read():
 
 @pytest.mark.parametrize(
     "options",
-    [{"scheme": "strassen"}, {"check": "verify"}, {"arithmetic": "native"}, {"centre": True},
+    [{"scheme": "strassen"}, {"check": "verify"}, {"arithmetic": "native"},
      {"threads": 1}, {"workspace_limit": "4MiB"}, {"scheme": "classical"}],
     ids=str,
 )  # fmt: skip
