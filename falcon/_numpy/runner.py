@@ -12,7 +12,7 @@ from falcon._core.runner import Bound, PlanRunner
 from falcon._core.scaling import Scaling
 
 from . import original
-from .classical import classical, copied_bytes, finish_bytes, store
+from .classical import classical, copied_bytes, finish_bytes, in_blocks, store
 from .lcma import multiply
 from .threads import exceeds, limited
 
@@ -81,13 +81,17 @@ class NumpyRunner(PlanRunner):
         plan, problem = self._plan, self._plan.problem
         shape = problem.M, problem.N
         has_stages = plan.scheme is not None and 0 not in (*shape, problem.K)
+        is_half = problem.accumulator is not problem.result  # sums would be rounded first
 
         def run(a: Any, b: Any, c: Any, out: Any, mirror: Any = None) -> None:
             right = b.payload if isinstance(b, PackedOperand) else b
             product = np.empty(shape, problem.result.numpy) if problem.buffered else out
             # As in BLAS, overflow and invalid operations show only in the result.
             with limited(problem.threads), np.errstate(all="ignore"):
-                if not (has_stages and multiply(plan, a, b, product, alpha)):
+                if is_half and (alpha != 1 or c is not None):
+                    in_blocks(problem, a, right, product, alpha, c, beta)
+                    c = None
+                elif not (has_stages and multiply(plan, a, b, product, alpha)):
                     classical(problem, a, right, product, copy=fits)
                     if isinstance(b, PackedOperand):
                         Scaling(columns=b.column_powers).undo(product)
