@@ -253,8 +253,24 @@ def test_numbers_near_overflow(gemm):
 def test_types_without_means_of_their_own_are_multiplied_as_ever():
     x = np.arange(12).reshape(3, 4)
     for y in (x, x.astype("i1"), x * 1j):
-        c = falcon.gemm(y, y.T, centre=True)
+        with falcon.config(centre=True):  # a setting is for what it fits
+            c = falcon.gemm(y, y.T)
+            packed = pickle.dumps(falcon.pack(y.T, scheme="strassen"))
+            with pytest.raises(TypeError, match=f"centre is True, .* not {y.dtype}"):
+                falcon.gemm(y, y.T, centre=True)
         np.testing.assert_array_equal(c, np.matmul(y, y.T))
+        np.testing.assert_array_equal(falcon.gemm(y, y.T, centre=False), c)
+        np.testing.assert_array_equal(falcon.gemm(y, pickle.loads(packed)), c)
+        for call in (falcon.matmul, falcon.plan, partial(falcon.einsum, "ij,jk")):
+            with pytest.raises(TypeError, match=f"centre is True, .* not {y.dtype}"):
+                call(y, y.T, centre=True)
+    with pytest.raises(TypeError, match=r"centre is True, .* not int64"):
+        falcon.matmul(x, x.T, centre=True, modulus=7)
+    with pytest.raises(TypeError, match="centre=True needs plain numeric arrays"):
+        falcon.matmul(x.astype(object), x.T.astype(object), centre=True)
+    x = x.astype("f4")
+    with pytest.raises(ValueError, match="b was packed without means"):
+        falcon.gemm(x, falcon.pack(x.T, scheme="strassen"), centre=True)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

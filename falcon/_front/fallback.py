@@ -27,6 +27,9 @@ def why_not_by_library(adapter: Adapter, options: Options) -> str | None:
     """Return the option that forbids the array library's own product; None: it may be called."""
     if options.modulus is not None:
         return f"modulus={options.modulus}"
+    for name in ("arithmetic", "centre"):
+        if name in options.given and (value := getattr(options, name)) not in ("native", False):
+            return f"{name}={value!r}"
     allowed = ("auto", LIBRARY.name) if adapter.device is None else (DEVICE,)
     if options.backend not in allowed:
         return f"backend {options.backend!r}"

@@ -233,7 +233,9 @@ def _array(
     if plan.options.modulus is not None:  # they are reduced, not cast
         kinds = x.dtype, y.dtype, kind
     if kinds:
-        how.update(dtype=kind, threads=plan.cluster.threads, arithmetic=plan.options.arithmetic)
+        how.update(dtype=kind, threads=plan.cluster.threads)
+        if "arithmetic" in plan.options.given or plan.options.arithmetic == "native":
+            how.update(arithmetic=plan.options.arithmetic)  # a setting is for what it fits
     tasks[key] = Work(pickle.dumps(plan.plans()), kind, alpha, options=how, kinds=kinds)
     needed = [v for v in (x, y) if not plan.reread] + ([] if c is None else [c])
     layers = HighLevelGraph.from_collections(name, tasks, dependencies=needed)
