@@ -225,7 +225,7 @@ class Options:
 
 
 def _loaded(values: tuple[Any, ...], given: tuple[str, ...]) -> Options:
-    return Options(*values, frozenset(given))
+    return Options(**dict(zip(FIELDS, values, strict=True)), given=frozenset(given))
 
 
 FIELDS = {x.name: x for x in fields(Options) if x.metadata}

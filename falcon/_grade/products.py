@@ -152,7 +152,7 @@ class Products:
             later.append(np.empty(y.size + 1, y.dtype)[1:].reshape(y.shape))
             later[-1][...] = y
         yield "again", a, b, np.asarray
-        yield "another alignment", *later, np.asarray
+        yield "another alignment", later[0], later[1], np.asarray
         yield "by columns", np.asfortranarray(a), np.asfortranarray(b), np.asarray
         yield "transposed", b.T, a.T, np.transpose
         yield "a row alone", a[i : i + 1], b, lambda c: c[i : i + 1]
