@@ -254,7 +254,7 @@ def test_an_unknown_keyword_is_named(function):
     [(partial(falcon.gram, dtype="f4"), None), (partial(falcon.matmul, ONES, alpha=2), None),
      (partial(falcon.pack, a=ONES), None), (partial(falcon.plan, ONES, ONES, beta=2), None),
      (partial(falcon.matmul, ONES, dtpye="f4"), "dtype"),
-     (partial(falcon.gemm, ONES, aplha=2), "alpha"), (partial(falcon.gram, weight=[1]), "weights"),
+     (partial(falcon.gemm, ONES, alphas=2), "alpha"), (partial(falcon.gram, weight=[1]), "weights"),
      (partial(falcon.tensordot, ONES, axess=1), "axes"),
      *((partial(falcon.gram, **{word: True}), "centred") for word in ("centre", "centered"))],
 )  # fmt: skip
