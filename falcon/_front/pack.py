@@ -155,7 +155,7 @@ def _kept(plan: Plan, options: Options) -> dict[str, Any]:
     What was set, but does nothing for B, is none of them.
     """
     kept = {name: getattr(options, name) for name in PACKING if name != "threads"}
-    idle = {*unfit(plan.problem, options)}
+    idle = {*unfit((plan.reals or plan).problem, options)}
     if plan.method.arithmetic is None and options.arithmetic != "native":
         idle.add("arithmetic")
     return kept | {name: FIELDS[name].default for name in idle}
