@@ -58,7 +58,7 @@ def text(x):
         found = {y.name: getattr(x, y.name) for y in fields(x)}
         if type(x).__name__ == "Options":  # most have their defaults
             usual = type(x)()
-            found = {k: v for k, v in found.items() if v != getattr(usual, k)}
+            found = {k: v for k, v in found.items() if v != getattr(usual, k) and k != "given"}
     else:
         found = {y: getattr(x, y) for y in dir(x) if not y.startswith("_")}
     shown = {k: v for k, v in found.items() if not callable(v) and (k, v) not in NEW.items()}

@@ -1,5 +1,6 @@
 """Centring: products of data with a mean, by schemes that subtract it."""
 
+import itertools
 import pickle
 from functools import partial
 from itertools import pairwise
@@ -10,6 +11,7 @@ import pytest
 
 import falcon
 from falcon._core.centring import PADDING, Totals, choose_centring
+from falcon._core.dtypes import of
 from falcon._core.rates import Rates
 from falcon._cpu.extension import why_unavailable
 
@@ -251,8 +253,24 @@ def test_numbers_near_overflow(gemm):
 def test_types_without_means_of_their_own_are_multiplied_as_ever():
     x = np.arange(12).reshape(3, 4)
     for y in (x, x.astype("i1"), x * 1j):
-        c = falcon.gemm(y, y.T, centre=True)
+        with falcon.config(centre=True):  # a setting is for what it fits
+            c = falcon.gemm(y, y.T)
+            packed = pickle.dumps(falcon.pack(y.T, scheme="strassen"))
+            with pytest.raises(TypeError, match=f"centre is True, .* not {y.dtype}"):
+                falcon.gemm(y, y.T, centre=True)
         np.testing.assert_array_equal(c, np.matmul(y, y.T))
+        np.testing.assert_array_equal(falcon.gemm(y, y.T, centre=False), c)
+        np.testing.assert_array_equal(falcon.gemm(y, pickle.loads(packed)), c)
+        for call in (falcon.matmul, falcon.plan, partial(falcon.einsum, "ij,jk")):
+            with pytest.raises(TypeError, match=f"centre is True, .* not {y.dtype}"):
+                call(y, y.T, centre=True)
+    with pytest.raises(TypeError, match=r"centre is True, .* not int64"):
+        falcon.matmul(x, x.T, centre=True, modulus=7)
+    with pytest.raises(TypeError, match="centre=True needs plain numeric arrays"):
+        falcon.matmul(x.astype(object), x.T.astype(object), centre=True)
+    x = x.astype("f4")
+    with pytest.raises(ValueError, match="b was packed without means"):
+        falcon.gemm(x, falcon.pack(x.T, scheme="strassen"), centre=True)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -332,6 +350,22 @@ def test_gram_without_means_is_the_covariance_and_refuses_what_has_none():
         falcon.gram(x, centred=1)
     with pytest.raises(ValueError, match="workspace_limit is 1000"):
         falcon.gram(x, centred=True, workspace_limit=1000)
+
+
+@pytest.mark.parametrize("transpose", [False, True])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16", "bfloat16"])
+def test_sums_of_columns_may_overflow_where_gram_takes_their_means(dtype, transpose):
+    """Constants leave zeros, like those of np.cov, whatever they are."""
+    dtype = of(dtype)
+    most = float((dtype.part or dtype).finfo.max)
+    for K, largest in itertools.product((1, 3, 299, 1000), (most, most / 100)):
+        x = np.full((K, 3), largest).astype(dtype.numpy)
+        x[:, 1] = np.arange(K) % 2
+        x[:, 2] = 1 / 3
+        found = falcon.gram(x.T if transpose else x, centred=True, transpose=transpose)
+        wanted = np.zeros((3, 3))
+        wanted[1, 1] = K // 2 * (K - K // 2) / K
+        np.testing.assert_allclose(found.astype(complex), wanted, K * dtype.unit_roundoff)
 
 
 @pytest.mark.parametrize("size", [300, 1000])

@@ -130,3 +130,34 @@ def test_kernels_that_the_environment_asks_for_are_said(monkeypatch, asked, kern
         monkeypatch.setenv("OPENBLAS_CORETYPE", asked)
     assert rates.held().startswith(said) and bool(rates.held()) == bool(said)
     assert falcon.show_config("dict")["numpy kernels"].get("note", "") == rates.held()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("door", ["plain", "batch", "packed", "overlap", "symmetric", "strided"])
+def test_halves_are_rounded_once(dtype, door):
+    """``alpha a b + beta c`` too, within the workspace of a product that is added to c."""
+    rng, dtype = np.random.default_rng(3), of(dtype).numpy
+    a, b, c = (rng.standard_normal(x).astype(dtype) for x in ((150, 300), (300, 150), (150, 150)))
+    how = {"backend": "numpy", "alpha": 0.7, "beta": 1.3}
+    alpha, beta = (float(dtype.type(how[x])) for x in ("alpha", "beta"))
+    if door == "symmetric":
+        b, c = a.T, c + c.T
+    if door == "strided":
+        a, b = (np.repeat(np.repeat(x, 2, 0), 2, 1)[::2, ::2] for x in (a, b))
+        how["workspace_limit"] = 2 * 150 * 150 * 2
+    wanted = (alpha * (a.astype(float) @ b.astype(float)) + beta * c.astype(float)).astype(dtype)
+    if door == "batch":
+        found = falcon.gram(np.stack([a, a]), c=np.stack([c, c]), transpose=True, **how)[1]
+        wanted = alpha * (a.astype(float) @ a.T.astype(float)) + beta * c.astype(float)
+        found, wanted = np.tril(found), np.tril(wanted).astype(dtype)
+    elif door == "packed":
+        found = falcon.gemm(a, falcon.pack(b, backend="numpy"), c, **how)
+    elif door == "overlap":
+        found = falcon.gemm(a, b, c, out=c, **how)
+    else:
+        found = falcon.gemm(a, b, c, **how)
+    assert (found == wanted).mean() > 0.99  # of sums in float32
+    how |= {"beta": 0}
+    found = falcon.gemm(a, b, **how)
+    wanted = (alpha * (a.astype(float) @ b.astype(float))).astype(dtype)
+    assert (found == wanted).mean() > 0.99

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypedDict, TypeVar
 from falcon.schemes import Scheme
 
 from .checks import Check
-from .options import FIELDS
+from .options import FIELDS, arguments
 
 
 class _Common(TypedDict, total=False):
@@ -90,6 +90,9 @@ def takes_options(*names: str, unchanged: Any = None) -> Callable[[Function], Fu
     def decorate(function: Function) -> Function:
         known = inspect.signature(function)
         given = [x for x in known.parameters.values() if x.kind is not x.VAR_KEYWORD]
+        _, package, *_ = function.__module__.split(".")
+        label = f"{package}." * (not package.startswith("_")) + function.__name__
+        arguments[label] = tuple(x.name for x in given if x.kind is not x.POSITIONAL_ONLY)
         added = map(parameter, names)
         function.__signature__ = known.replace(parameters=[*given, *added])  # type: ignore[attr-defined]
         if function.__doc__ is not None:  # python -OO leaves none

@@ -89,7 +89,8 @@ class Options:
         16); on a GPU by two float16 parts (errors up to twice as large), or as TF32. "fixed":
         float64 on a GPU, by cuBLAS in fixed point.
         "auto" is "bf16x6", on a GPU "fp16x3", where that is faster, and "native" for a scheme by
-        name.""",
+        name. A keyword raises TypeError for products that it does not fit, a setting is for those
+        that it fits.""",
         partial(checks.check_choice, NAMES),
         taken_by=(*_ALL, TUNES),
     )
@@ -191,7 +192,7 @@ class Options:
         Subtract means from rows of `a`, or columns of `b`, and add their product exactly: errors
         of data with a mean, such as counts or pixels, fall by half and more. None: where "auto"
         chose a scheme; True: always, with the classical algorithm too; False: never. In host
-        memory, of real floats.""",
+        memory, of real floats: for others True raises TypeError, but as a setting is ignored.""",
         checks.check_choice_of_switch,
         parse_bool,
         taken_by=_ALL,
@@ -208,6 +209,13 @@ class Options:
         int,
         taken_by=(*_ALL, TUNES),
     )
+    # Which of these are keywords of the call: such a one raises for products that it does not fit,
+    # a setting is for those that it fits.
+    given: frozenset[str] = field(default=frozenset(), repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        values = tuple(getattr(self, name) for name in FIELDS)
+        return _loaded, (values, tuple(sorted(self.given)))  # equal options give equal bytes
 
     @property
     def one_modulus(self) -> int | None:
@@ -216,7 +224,11 @@ class Options:
         return self.modulus
 
 
-FIELDS = {x.name: x for x in fields(Options)}
+def _loaded(values: tuple[Any, ...], given: tuple[str, ...]) -> Options:
+    return Options(**dict(zip(FIELDS, values, strict=True)), given=frozenset(given))
+
+
+FIELDS = {x.name: x for x in fields(Options) if x.metadata}
 SETTINGS = tuple(name for name, x in FIELDS.items() if x.metadata["variable"])
 KEYWORDS, PLANNING, PACKING, TUNING, LINEAR = (
     tuple(name for name, x in FIELDS.items() if function in x.metadata["taken_by"])
@@ -224,8 +236,8 @@ KEYWORDS, PLANNING, PACKING, TUNING, LINEAR = (
 )
 
 
-# Keywords of functions, besides options, that may be misspelt.
-_ARGUMENTS = "dtype", "out", "alpha", "beta", "transpose", "symmetric", "weights", "reread"
+# Of functions that take options, their other keywords: words that may be misspelt.
+arguments: dict[str, tuple[str, ...]] = {}
 
 
 def merged(function: str, names: tuple[str, ...], keywords: Mapping[str, Any]) -> Options:
@@ -240,7 +252,7 @@ def merged(function: str, names: tuple[str, ...], keywords: Mapping[str, Any]) -
     unknown = keywords.keys() - set(names)
     if unknown:
         name = min(unknown)
-        meant = did_you_mean(name, (*names, *_ARGUMENTS))
+        meant = did_you_mean(name, (*names, *arguments.get(function, ())))
         raise TypeError(
             f"{function}() got an unexpected keyword argument {name!r}{meant}; "
             f"its options are {', '.join(names)}"
@@ -250,7 +262,7 @@ def merged(function: str, names: tuple[str, ...], keywords: Mapping[str, Any]) -
         for name, value in keywords.items()
         if value is not None and not (type(value) is str and value == "auto")
     }
-    return replace(current, **validated(given)) if given else current
+    return replace(current, **validated(given), given=frozenset(given)) if given else current
 
 
 _DEFAULTS = Options()

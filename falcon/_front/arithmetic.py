@@ -7,7 +7,7 @@ by int8 to int32, bfloat16 to float32 (`DType.wide`). In other cases the backend
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,6 +59,16 @@ def named_type(adapter: Adapter, dtype: Any) -> DType:
         known = ", ".join(x.name for x in ON_GPUS)
         raise TypeError(f"dtype is {row}; arrays in GPU memory are multiplied in {known}")
     return row
+
+
+def alike(dtype: Any, arrays: Sequence[Any]) -> Sequence[Any]:
+    """Return what tells `Adapter.empty` NumPy's own dtype of a result: of `dtype`, or of arrays."""
+    if dtype is not None:
+        try:
+            arrays = (np.empty(0, dtype),)
+        except TypeError:  # "bfloat16", a dtype of torch
+            arrays = ()
+    return arrays
 
 
 def scalar_type(adapter: Adapter, dtype: DType) -> DType:

@@ -182,7 +182,7 @@ def key_of_form(form: tuple, arrays: Sequence[Any]) -> tuple | None:
     for x in arrays:
         if type(x) is not _ARRAY:
             return None
-        form += x.shape, x.strides, x.dtype
+        form += x.shape, x.strides, x.dtype, x.dtype.num  # "l" and "q" are equal
     return form
 
 

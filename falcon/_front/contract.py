@@ -63,7 +63,7 @@ def dot(a: Any, b: Any, out: Any = None, **options: Unpack[CallOptions]) -> Any:
     """
     named = (("a", a), ("b", b))
     axes = [x.ndim if hasattr(x, "ndim") else len(_shape(name, x)) for name, x in named]
-    if axes[0] and 1 <= axes[1] <= 2:
+    if axes[0] and 1 <= axes[1] <= 2 and not isinstance(options.get("modulus"), list | tuple):
         return matmul(a, b, out, **options)
     return _tensordot("dot", a, b, ([-1], [-2]) if min(axes) else 0, out, options)
 
@@ -268,6 +268,8 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None, **options: Unpack[CallO
     (9,)
     """
     chain = list(arrays)
+    adapter, *_ = enter(**{f"array {i}": x for i, x in enumerate(chain)}, out=out)
+    requested("multi_dot", KEYWORDS, options, adapter.device)  # raises
     shapes = [_shape(f"array {i}", x) for i, x in enumerate(chain)]
     if len(chain) < 2:
         raise ValueError(f"multi_dot: expected at least two arrays; got {len(chain)}")

@@ -27,6 +27,9 @@ def why_not_by_library(adapter: Adapter, options: Options) -> str | None:
     """Return the option that forbids the array library's own product; None: it may be called."""
     if options.modulus is not None:
         return f"modulus={options.modulus}"
+    for name in ("arithmetic", "centre"):
+        if name in options.given and (value := getattr(options, name)) not in ("native", False):
+            return f"{name}={value!r}"
     allowed = ("auto", LIBRARY.name) if adapter.device is None else (DEVICE,)
     if options.backend not in allowed:
         return f"backend {options.backend!r}"
@@ -126,13 +129,14 @@ def einsum_operands(
         left = left and (reduced or np.can_cast(x.dtype, wanted, "same_kind"))
         with np.errstate(all="ignore"):
             arrays[i] = x if left else x.astype(wanted, copy=False)
-    return arrays, None if all(x.dtype == wanted for x in arrays) else wanted
+    kept = all(x.dtype == wanted and x.dtype.num == wanted.num for x in arrays)
+    return arrays, None if kept else wanted
 
 
 def any_type(dtype: Any) -> np.dtype:
     """Return a dtype of NumPy, ml_dtypes or torch."""
+    of_torch = type(dtype).__module__ == "torch"
     try:
-        return type_named(dtype).numpy
-    except TypeError:  # booleans, objects
-        of_torch = type(dtype).__module__ == "torch"
         return np.dtype(str(dtype).removeprefix("torch.") if of_torch else dtype)
+    except TypeError:  # bfloat16
+        return type_named(dtype).numpy

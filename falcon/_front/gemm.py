@@ -17,7 +17,7 @@ from falcon._core.options import KEYWORDS, Options
 from falcon._core.packed import PackedOperand
 
 from .adapters import enter
-from .arithmetic import check_out, operand_type, result_type, scalar_type, why_not_wide
+from .arithmetic import alike, check_out, operand_type, result_type, scalar_type, why_not_wide
 from .calls import State, recall, remember
 from .execute import Product, multiply
 from .planner import requested
@@ -163,8 +163,8 @@ def gemm(
     with adapter.current():
         made = target
         if target is None:
-            like = [x for x in (left, source, added) if x is not None and dtype is None]
-            made = adapter.empty((M, N), result, like)
+            like = [x for x in (left, source, added) if x is not None]
+            made = adapter.empty((M, N), result, alike(dtype, like))
         factor = (K, N) if source is None else source
         types = operand, result
         operands = left, factor, added, made

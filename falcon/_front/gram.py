@@ -22,6 +22,8 @@ from .matmul import matmul
 from .planner import requested
 from .validate import check_added, check_shape, real_scalar, scalar
 
+# `centre`, a setting, is of a product's errors; `centred` gives another matrix.
+_OPTIONS = tuple(name for name in KEYWORDS if name != "centre")
 Part = Literal["full", "lower", "upper"]
 _PARTS = get_args(Part)
 # Of rows of products with real and with imaginary parts, in their sum.
@@ -38,7 +40,7 @@ def gram(x: Any, *, transpose: bool = False, conjugate: bool = True, alpha: comp
          beta: complex = 0.0, c: Any = None, out: Any = None, symmetric: Part = "full",
          centred: bool = False, weights: Any = None,
          **options: Unpack[CallOptions]) -> Any: ...  # fmt: skip
-@takes_options(*KEYWORDS)
+@takes_options(*_OPTIONS)
 def gram(
     x: Any,
     *,
@@ -138,7 +140,7 @@ def gram(
         return _by_halves(x, transpose, conjugate)
     check_added(beta, c)
     adapter, x, c, target, weights = enter(x=x, c=c, out=out, weights=weights)
-    chosen = requested("gram", KEYWORDS, options, adapter.device)
+    chosen = requested("gram", _OPTIONS, options, adapter.device)
     array = adapter.array("x", x)
     if symmetric != "full" and adapter.device is not None:
         raise ValueError(f"symmetric is {symmetric!r}, but on a GPU all of C is written")
@@ -217,33 +219,47 @@ def _without_means(
 ) -> tuple[np.ndarray, Options]:
     """Return a copy of matrices without the means along an axis, and the options beside it.
 
-    In two steps: sums of what the first one leaves are precise, however large a mean is.
+    Means of float32 and less are of float64. Others are subtracted in two steps: sums of what the
+    first one leaves are precise, however large a mean is.
     """
     if adapter.device is not None:
         raise ValueError("centred is True, but x is in GPU memory; subtract x.mean(axis) first")
     if dtype.is_exact:
         raise TypeError(f"centred is True, but x is of {dtype}, whose means are no such numbers")
+    if not x.size:
+        return x, options
     wide = np.dtype(np.float32) if dtype.itemsize < 4 else dtype.numpy
     for kind in dict.fromkeys((of(wide), dtype)):
         options = without(options, x.shape, kind)
-    left, length = np.empty(x.shape, wide), max(x.shape[axis], 1)
+    sums = np.result_type(wide, np.float64)
+    left = np.empty(x.shape, wide)
     strips = [(..., slice(i, i + STRIP), slice(None)) for i in range(0, x.shape[-2], STRIP)]
     with np.errstate(all="ignore"):
-        if axis == -1:  # of each strip alone
-            for strip in strips:
-                np.copyto(left[strip], x[strip], casting="unsafe")
-                for _ in range(2):
-                    left[strip] -= left[strip].sum(axis, keepdims=True) / length
-        else:
-            first, rest = (np.zeros((*x.shape[:-2], 1, x.shape[-1]), wide) for _ in range(2))
-            for strip in strips:
-                first += x[strip].sum(axis, wide, keepdims=True) / length
-            for strip in strips:
-                np.subtract(x[strip], first, out=left[strip], casting="unsafe")
-                rest += left[strip].sum(axis, keepdims=True) / length
-            for strip in strips:
-                left[strip] -= rest
+        for some in [[y] for y in strips] if axis == -1 else [strips]:  # that share their means
+            for read in (x, left) if sums == wide else (x,):
+                means = _means([read[strip] for strip in some], axis, sums)
+                high = means.astype(wide)
+                for strip in some:
+                    np.subtract(read[strip], high, out=left[strip], casting="unsafe")
+                    if sums != wide:
+                        left[strip] -= (means - high).astype(wide)
     return left.astype(dtype.numpy, copy=False), options
+
+
+def _means(parts: list[np.ndarray], axis: int, kind: np.dtype, factor: float = 1) -> np.ndarray:
+    """Return the means along an axis of all parts, from sums of elements times a factor.
+
+    Where such a sum overflows, the factor becomes a power of two, which rounds nothing.
+    """
+    length = sum(x.shape[axis] for x in parts)
+    read = parts if factor == 1 else (np.multiply(x, kind.type(factor), dtype=kind) for x in parts)
+    means = np.ascontiguousarray(sum(x.sum(axis, kind, keepdims=True) for x in read))
+    real = means.view(means.real.dtype)  # complex quotients are rounded twice
+    real /= length * factor
+    is_finite = np.isfinite(means)
+    if factor != 1 or is_finite.all():
+        return means
+    return np.where(is_finite, means, _means(parts, axis, kind, 0.5 ** length.bit_length()))
 
 
 def _is_real(x: Any) -> bool:

@@ -12,6 +12,7 @@ from falcon._core.dtypes import FLOAT32, DType, of
 from falcon._core.options import Options
 from falcon._core.problem import Problem
 from falcon._core.symmetric import copy_triangle
+from falcon._numpy.classical import store
 
 from .adapters import Adapter
 from .execute import Product, multiply, without
@@ -114,12 +115,7 @@ class Products:
         with np.errstate(all="ignore"):
             if self.alpha != 1:
                 np.multiply(full, self.alpha, out=full)
-            if c is not None:
-                full += self.beta * c
-        if self.symmetric != "full":
-            copy_triangle(full, out, self.symmetric)
-        elif full is not out:
-            self.adapter.copy(full, out)
+            store(full, c, self.beta, out, self.symmetric)
 
     def is_small(self, x: np.ndarray) -> bool:
         """Whether complex matrices are so small that one complex product is the faster way."""

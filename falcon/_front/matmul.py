@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import log
@@ -22,7 +22,7 @@ from falcon._numpy import original
 from falcon.decision.residues import moduli_of
 
 from .adapters import Adapter, enter
-from .arithmetic import check_cast, check_out, operand_type, result_type
+from .arithmetic import alike, check_cast, check_out, operand_type, result_type
 from .calls import State, recall, remember
 from .execute import Product, multiply, without
 from .fallback import numpy_product
@@ -121,7 +121,7 @@ def matmul(
                 adapter, {"a": left, "b": right}, dtype, target, chosen.one_modulus
             )
             types = operand_type(adapter, [left, right], written, chosen), written
-            like = (left, right) if dtype is None else ()
+            like = alike(dtype, (left, right))
             result, done = _multiplied(adapter, left, right, target, types, like, chosen)
             remember((a, b, None, target), arguments, state, done, result, adapter)
         if len(result.shape) == 0:
@@ -170,7 +170,7 @@ def _multiplied(
     b: Any,
     out: Any,
     types: tuple[DType, DType],
-    like: tuple[Any, ...],
+    like: Sequence[Any],
     options: Options,
 ) -> tuple[Any, tuple[Plan, Bound] | None]:
     """Multiply arrays of at least one axis; return `out` with all axes, or the new result.
@@ -229,7 +229,9 @@ def _by_moduli(
     if target is not None:
         check_out(adapter, target, shape, written)
     overlaps = any(np.may_share_memory(target, x) for x in (a, b))
-    result = np.empty(shape, written.numpy) if target is None or overlaps else target
+    result: Any = target
+    if target is None or overlaps:
+        result = adapter.empty(shape, written, alike(dtype, (a, b)))
     if options.check == "verify":
         for i, p in enumerate(moduli):
             one = replace(options, modulus=p)

@@ -14,7 +14,7 @@ from falcon._backends import available_backends, get_backend
 from falcon._core.centring import may_centre
 from falcon._core.checks import check_count, check_switch
 from falcon._core.keywords import PackingOptions, takes_options
-from falcon._core.options import PACKING, Options
+from falcon._core.options import FIELDS, PACKING, Options
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.policy import panel_bytes
@@ -24,6 +24,7 @@ from falcon._core.scaling import scale_packed
 from falcon._core.settle import row_norms_to_pack
 from falcon._core.units import NONE, to_pack
 from falcon.decision.residues import PackedResidues
+from falcon.decision.ways import unfit
 
 from .adapters import enter
 from .arithmetic import operand_type, result_type
@@ -129,9 +130,6 @@ def make(
     source = check_matrix("b", adapter.array("b", b))
     chosen = requested("pack", PACKING, options, adapter.device)
     native = result_type(adapter, {"b": source}, dtype, None, chosen.one_modulus)
-    # Threads are those of the process that loads it.
-    kept = {name: getattr(chosen, name) for name in PACKING if name != "threads"}
-    pack_again = partial(pack, rows=rows, dtype=native.name, **kept)
     types = operand_type(adapter, [source], native, chosen), native
     with adapter.current():
         a = rows or _USUAL_ROWS, source.shape[0]
@@ -140,6 +138,7 @@ def make(
         factor = source if adapter.device is None else adapter.matrix(source)
         plan = plan_for(problem, _for_one_backend(chosen, problem))
         _check_limit(plan)
+        pack_again = partial(pack, rows=rows, dtype=native.name, **_kept(plan, chosen))
         always = always or chosen.modulus is not None
         if chosen.scheme == "auto" and adapter.device is None and not always:
             plain = plan_for(replace(problem, packed=False), chosen)
@@ -155,6 +154,18 @@ def make(
             if packed.scheme is not None:
                 packed = replace(packed, row_norms=row_norms_to_pack(factor, columns))
     return packed if keep_source else replace(packed, source=None)
+
+
+def _kept(plan: Plan, options: Options) -> dict[str, Any]:
+    """Return the keywords by which B is packed again, in a process of other settings and threads.
+
+    What was set, but does nothing for B, is none of them.
+    """
+    kept = {name: getattr(options, name) for name in PACKING if name != "threads"}
+    idle = {*unfit((plan.reals or plan).problem, options)}
+    if plan.method.arithmetic is None and options.arithmetic != "native":
+        idle.add("arithmetic")
+    return kept | {name: FIELDS[name].default for name in idle}
 
 
 def _check_limit(plan: Plan) -> None:

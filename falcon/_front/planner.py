@@ -10,7 +10,7 @@ from typing import Any
 from falcon import schemes
 from falcon._backends import DEVICE, ENGINE, available_backends, get_backend
 from falcon._core.locks import ForkLock
-from falcon._core.options import FIELDS, Options, merged, settings
+from falcon._core.options import FIELDS, Options, merged
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Backend, Candidate, Plan
 from falcon._core.problem import Problem
@@ -41,7 +41,7 @@ def requested(
     In the result, `scheme` is "auto", "classical" or a Scheme: names are looked up here. A backend
     by name must be available.
     """
-    options = merged(function, names, keywords)
+    options = asked = merged(function, names, keywords)
     if isinstance(options.modulus, tuple) and function != "matmul":
         raise TypeError(f"{function} takes one modulus; falcon.matmul takes several")
     scheme = options.scheme
@@ -49,7 +49,7 @@ def requested(
         try:
             scheme = schemes.get(scheme)
         except ValueError as error:
-            raise _named(error, "scheme", keywords) from None
+            raise _named(error, "scheme", asked) from None
         options = replace(options, scheme=scheme)
     if device is not None:
         options = _on_device(options)
@@ -59,7 +59,7 @@ def requested(
         try:
             get_backend(options.backend)
         except ValueError as error:
-            raise _named(error, "backend", keywords) from None
+            raise _named(error, "backend", asked) from None
     return options
 
 
@@ -98,10 +98,9 @@ def _reproducible(options: Options) -> Options:
     return replace(options, backend=ENGINE.name, tuned=False, arithmetic=arithmetic)
 
 
-def _named(error: ValueError, option: str, keywords: Mapping[str, Any]) -> ValueError:
+def _named(error: ValueError, option: str, asked: Options) -> ValueError:
     """Return an error that says where the option was set, if that is no keyword of the call."""
-    is_set = getattr(settings(), option) != "auto"
-    if not is_set or keywords.get(option) not in (None, "auto"):
+    if option in asked.given or getattr(asked, option) == "auto":
         return error
     variable = FIELDS[option].metadata["variable"]
     return ValueError(f"{error} (set by {variable}, falcon.config or falcon.set_config)")
@@ -113,8 +112,8 @@ def planning_state() -> tuple:
 
 
 def _key(problem: Problem, options: Options) -> tuple:
-    """Return what is equal for equal plans; a setting of arithmetic is for what it fits alone."""
-    return problem, options, planning_state(), options.arithmetic == settings().arithmetic
+    """Return what is equal for equal plans."""
+    return problem, options, planning_state()
 
 
 def plan_for(problem: Problem, options: Options) -> Plan:
@@ -179,11 +178,19 @@ def plan_packed(problem: Problem, packed: PackedOperand, options: Options) -> Pl
     of_reals = planned(problem, options, lambda x, how: plan_packed(x, packed, how))
     if of_reals is not None:
         return of_reals
+    named_row(problem, options)  # raises
     if options.modulus is not None:
         return choose_packed(problem, packed.payload, options, plan_packed)
-    named_row(problem, options)  # raises
     backend = get_backend(packed.backend)
     option = backend.packed_method(problem, packed, options.workspace_limit)
+    how = "auto" if "arithmetic" not in options.given else options.arithmetic
+    if how not in ("auto", packed.arithmetic):
+        raise ValueError(f"arithmetic is {how!r}, but b was packed for {packed.arithmetic!r}")
+    if options.centre and "centre" in options.given and packed.column_totals is None:
+        raise ValueError(
+            "centre is True, but b was packed without means, which falcon's own kernels take: "
+            "pack(b, centre=True)"
+        )
     limit = options.workspace_limit
     in_order = option.is_plain and option.product != "3M" and option.chunks[2] >= problem.K
     if options.reproducible == "rows" and not in_order:

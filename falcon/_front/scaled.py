@@ -26,6 +26,7 @@ from .validate import matmul_shape, type_named
 
 _OPTIONS = tuple(name for name in KEYWORDS if name != "modulus")
 _RESULTS = FLOAT32, BFLOAT16, FLOAT16
+_LEAST_SCALE, _MOST_SCALE = map(float, (np.finfo(np.float32).tiny, np.finfo(np.float32).max))
 # Entries of the result that are scaled while they are in cache.
 _STRIP = 2**16
 _NUMBER = int | float | np.integer | np.floating
@@ -131,7 +132,8 @@ def quantize(
     Parameters
     ----------
     x : array_like
-        Integers or floats, which are rounded to float32; a torch tensor on any device.
+        Integers or floats, which are rounded to float32 (unless float32 has no number as large); a
+        torch tensor on any device.
     dtype : dtype, optional
         float8_e4m3fn (4 significant bits) or float8_e5m2 (3 bits, a wider range).
     axis : int, tuple of int or None
@@ -148,7 +150,7 @@ def quantize(
     ------
     ValueError, TypeError
         `x` is complex, no array, or in GPU memory but not of torch; `dtype` is no such type; `x`
-        has no such axis.
+        has no such axis; a scale would not be a number of float32.
 
     Notes
     -----
@@ -169,17 +171,21 @@ def quantize(
         known = find_torch(str(x.dtype))
         if known is None or known.is_complex:
             raise TypeError(f"x has dtype {x.dtype}; expected integers or floats")
-        wide, wrap = x.detach().to(xp.float32), None
+        given, wrap = x.detach(), None
+        wide = given.to(xp.float32)
     elif is_on_gpu(x):
         raise TypeError(f"x is a {type(x).__name__} in GPU memory; expected a torch tensor there")
     else:
         xp = np
         adapter, x = enter(x=x)
-        array = adapter.array("x", x)
-        if array.dtype.kind == "c":
-            raise TypeError(f"x has dtype {array.dtype}; expected integers or floats")
+        given, wrap = adapter.array("x", x), adapter.wrap
+        known = adapter.dtype(given)
+        if known.is_complex:
+            raise TypeError(f"x has dtype {given.dtype}; expected integers or floats")
         with np.errstate(all="ignore"):
-            wide, wrap = array.astype(np.float32, copy=False), adapter.wrap
+            wide = given.astype(np.float32, copy=False)
+    if known.itemsize > 4 and bool((xp.isinf(wide) & xp.isfinite(given)).any()):
+        wide = given  # scales may be numbers of float32
     n = len(wide.shape)
     axes = tuple(range(n)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     for i in axes:
@@ -190,7 +196,10 @@ def quantize(
         sizes = xp.where(finite, xp.abs(wide), xp.zeros_like(wide))
         largest = xp.sum if 0 in wide.shape else xp.amax  # sums of nothing are 0
         scales = largest(sizes, axis=axes, keepdims=True) / float(row.finfo.max)
-        scales = scales.clip(float(np.finfo(np.float32).tiny), None)
+        scales = scales.clip(_LEAST_SCALE, None)
+        if bool((scales > _MOST_SCALE).any()):
+            raise ValueError(f"x has numbers up to {sizes.max():.3g}, whose scale float32 hasn't")
+        scales = scales.to(xp.float32) if wrap is None else scales.astype(np.float32, copy=False)
         values = wide / scales
         if row is FLOAT8["float8_e4m3fn"]:  # has no Inf, for which torch takes its largest number
             values = xp.where(finite, values, float("nan"))

@@ -12,7 +12,7 @@ import numpy as np
 
 from falcon._core.text import format_table
 
-from .probes import GradeError, Subject, arithmetic, blocks
+from .probes import GradeError, Subject, UnusableError, arithmetic, blocks
 from .products import Products
 
 LETTERS = {
@@ -35,12 +35,14 @@ _MEANING = {
     "near overflow": ("Finite results are finite.", "It overflows where the result does not."),
     "NaN and Inf": ("They stay in their row and column.", "They reach other entries, or change."),
     "whole numbers": ("Exact, as far as sums have bits.", "Entries are plainly wrong."),
+    "layouts": ("Exact, however operands lie, and where b is a.T.",
+                "Entries are plainly wrong where operands lie so."),
     "integers": ("They wrap, as in NumPy.", "Large sums are wrong."),
     "same bits": ("However it is called.", "The last digits depend on how it is called."),
 }  # fmt: skip
 TYPES = ["float16", "float32", "float64"]
 TYPES += [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
-_SIZES, _PRODUCTS, _SECONDS = (1920, 960, 480, 256), 60, 15.0  # so many products take so long
+_SIZES, _PRODUCTS, _SECONDS = (1920, 960, 480, 256), 75, 15.0  # so many products take so long
 _LIMIT = 12.0  # of errors over u sqrt(K) norm(a_i) norm(b_j): 1.5 times a growth of 8
 _PARTS = {(8, 2): "bf16x3", (8, 3): "bf16x6", (11, 2): "fp16x3"}
 
@@ -107,7 +109,7 @@ class Grade:
         try:
             wrong = call(*given)
         except GradeError as error:
-            wrong = str(error)
+            wrong, letter = str(error), "F" if isinstance(error, UnusableError) else letter
         self.add(what, wrong or "as it must be", letter if wrong else "A", is_good=not wrong)
         return not wrong
 
@@ -138,8 +140,8 @@ def grade(
     Returns
     -------
     Grade
-        Letter, name and evidence. A function that raises, or returns NaN, another shape or
-        type, gets an F that says so.
+        Letter, name and evidence. A function that raises, returns NaN, another shape or
+        type, or changes its operands, gets an F that says so.
 
     Raises
     ------
@@ -230,6 +232,7 @@ def _floats(subject: Subject, made: Grade) -> None:
     made.look("near overflow", "B", products.overflowing)
     made.look("NaN and Inf", "B", products.misplaced)
     made.look("whole numbers", "F", products.whole, 2.0**low)
+    made.look("layouts", "F", products.laid, 2.0**low)
     made.look("same bits", "A", products.other_bits)
     names = []
     if x.parts > 1:
@@ -250,6 +253,7 @@ def _floats(subject: Subject, made: Grade) -> None:
 def _integers(subject: Subject, made: Grade) -> None:
     products = Products(subject)
     made.look("whole numbers", "F", products.whole, 63.0)
+    made.look("layouts", "F", products.laid, 63.0)
     is_wrapped = made.look("integers", "C", products.wrapped)
     made.look("same bits", "A", products.other_bits)
     made.name = f"{made.dtype} that {'wraps' if is_wrapped else 'does not wrap'}"

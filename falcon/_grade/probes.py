@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from math import ceil, floor, gcd, log2
 from typing import Any
@@ -25,6 +26,10 @@ class GradeError(Exception):
     """Why a product cannot be looked at: it raises, or is no such matrix."""
 
 
+class UnusableError(GradeError):
+    """It has another type, or operands are not what they were: an F, whenever that happens."""
+
+
 @dataclass
 class Subject:
     """A function that multiplies matrices of a type, in products of n x n."""
@@ -36,22 +41,24 @@ class Subject:
 
     def __post_init__(self) -> None:
         self.random, self.corner = np.random.default_rng(self.seed), self.n // 8
-        self.is_float, self.result = self.dtype.kind == "f", self.dtype
+        self.is_float = self.dtype.kind == "f"
         if self.is_float:
             about = np.finfo(self.dtype)
             self.bits, self.least, self.most = about.nmant + 1, int(about.minexp), int(about.maxexp)
 
     def __call__(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return C in float64 or int64, or raise `GradeError`; `result`: the type that it had."""
-        shape = *a.shape[:-1], b.shape[-1]
+        """Return C in float64 or int64, or raise `GradeError`."""
+        shape, given = (*a.shape[:-1], b.shape[-1]), (a.copy(), b.copy())
         try:
             with np.errstate(all="ignore"):
                 c = np.asarray(self.multiply(a, b))
         except Exception as error:  # whatever it is, it is what the grade says
             raise GradeError(f"raises {type(error).__name__}: {error}") from error
-        self.result = c.dtype
-        if c.shape != shape or c.dtype.kind not in ("f" if self.is_float else "iu"):
-            raise GradeError(f"returns {c.dtype} {c.shape}, not {self.dtype} {shape}")
+        if c.shape != shape or c.dtype.name != self.dtype.name:
+            kind = GradeError if c.dtype.name == self.dtype.name else UnusableError
+            raise kind(f"returns {c.dtype} {c.shape}, not {self.dtype} {shape}")
+        if not all(map(partial(np.array_equal, equal_nan=True), (a, b), given)):
+            raise UnusableError("changes its operands")
         return c.astype(np.float64 if self.is_float else np.int64)
 
     def dots(self, pairs: Sequence[tuple[Vector, Vector]]) -> np.ndarray:

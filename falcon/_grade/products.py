@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from .probes import GradeError, Subject, exact_product, multiplied
+from .probes import GradeError, Subject, UnusableError, exact_product, multiplied
 
 _ROWS = 16  # of C that are compared with exact ones
 
@@ -118,15 +119,48 @@ class Products:
 
     def whole(self, most: float) -> str:
         """Multiply whole numbers, of which no sum exceeds `most`."""
-        least = 0 if self.kind.kind == "u" else -2
-        a, b = self.random.integers(least, 3, (2, self.n, self.n)).astype(float)
-        a[:, int(max(1, most / 4)) :] = 0
+        a, b = self._whole(most)
         return _count(self(a, b) != a @ b)  # which is exact in any order
+
+    def laid(self, most: float) -> str:
+        """Multiply whole numbers that lie in other ways, also as one matrix in both operands."""
+        (a, b), found = self._whole(most), []
+        x, y, turned = a.astype(self.kind), b.astype(self.kind), a.T.astype(self.kind, "C")
+        ways = [(name, *given, of(a @ b)) for name, *given, of in self._ways(x, y)]
+        square = a @ a.T.copy()
+        ways += [("b is a.T", x, x.T, square), ("a is b.T", turned.T, turned, square)]
+        ways += [("b is a", x, x, a @ a.copy())]
+        for name, left, right, exact in ways:
+            try:
+                found += [name] * bool((self.subject(left, right) != exact).any())
+            except UnusableError:
+                raise
+            except GradeError:  # it does not multiply these
+                pass
+        return ", ".join(found)
+
+    def _whole(self, most: float) -> np.ndarray:
+        least = 0 if self.kind.kind == "u" else -2
+        x = self.random.integers(least, 3, (2, self.n, self.n)).astype(float)
+        x[0, :, int(max(1, most / 4)) :] = 0
+        return x
+
+    def _ways(self, a: np.ndarray, b: np.ndarray) -> Iterator[tuple[str, Any, Any, Any]]:
+        """Yield how the same matrices may lie, and a function from C to what they then give."""
+        i, later = self.n // 3, []
+        for y in a, b:  # copies that begin an element after memory that is aligned
+            later.append(np.empty(y.size + 1, y.dtype)[1:].reshape(y.shape))
+            later[-1][...] = y
+        yield "again", a, b, np.asarray
+        yield "another alignment", later[0], later[1], np.asarray
+        yield "by columns", np.asfortranarray(a), np.asfortranarray(b), np.asarray
+        yield "transposed", b.T, a.T, np.transpose
+        yield "a row alone", a[i : i + 1], b, lambda c: c[i : i + 1]
 
     def wrapped(self) -> str:
         """Multiply all that an integer type holds, modulo what the result holds."""
         c, a, b = self(self.a, self.b)[self.rows], self.a[self.rows], self.b
-        exact = multiplied(a.astype(np.int64), b.astype(np.int64)).astype(self.subject.result)
+        exact = multiplied(a.astype(np.int64), b.astype(np.int64)).astype(self.kind)
         wrong = _count(c != exact.astype(np.int64))
         powers = range(2, min(53, 8 * self.kind.itemsize - 1))
         held = [({0: 2 ** (t - t // 2), 1: 1}, {0: 2 ** (t // 2), 1: 1}) for t in powers]
@@ -137,17 +171,10 @@ class Products:
 
     def other_bits(self) -> str:
         """Multiply the same matrices, on one thread, as copies, views, parts, batches."""
-        a, b, i, x = self.a.astype(self.kind), self.b.astype(self.kind), self.n // 3, self.subject
-        c, square, later = x(a, b), x(a, a.T), []
-        for y in a, b:  # copies that begin an element after memory that is aligned
-            later.append(np.empty(y.size + 1, y.dtype)[1:].reshape(y.shape))
-            later[-1][...] = y
-        pairs = {
-            "again": (x(a, b), c), "another alignment": (x(*later), c),
-            "by columns": (x(np.asfortranarray(a), np.asfortranarray(b)), c),
-            "transposed": (x(b.T, a.T).T, c), "a row alone": (x(a[i : i + 1], b), c[i : i + 1]),
-            "A A^T is not symmetric": (square, square.T),
-        }  # fmt: skip
+        a, b, x = self.a.astype(self.kind), self.b.astype(self.kind), self.subject
+        c, square = x(a, b), x(a, a.T)
+        pairs = {name: (x(*given), of(c)) for name, *given, of in self._ways(a, b)}
+        pairs["A A^T is not symmetric"] = square, square.T
         torch = sys.modules.get("torch")
         with threadpool_limits(1), ExitStack() as stack:
             if torch is not None:

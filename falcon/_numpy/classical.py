@@ -43,9 +43,7 @@ def classical(
 ) -> None:
     """Write ``a b`` to `product`; convert what BLAS cannot read, whole (`copy`) or in blocks."""
     if not copy:
-        _in_blocks(a, b, product)
-        if problem.symmetric:
-            copy_triangle(product.T, product, "upper")
+        in_blocks(problem, a, b, product)
         return
     if not problem.a_direct:
         a = np.array(a, problem.operand.numpy, order="C")
@@ -56,15 +54,33 @@ def classical(
     original.matmul(a, b, out=product)
 
 
-def _in_blocks(a: np.ndarray, b: np.ndarray, product: np.ndarray) -> None:
-    """Multiply block by block, converting blocks: np.matmul would convert whole operands."""
-    step, dtype = CONVERTED_BLOCK, product.dtype
-    product[...] = 0
-    for i, j, l in np.ndindex(*(-(-size // step) for size in (*product.shape, a.shape[1]))):
-        rows, columns, inner = (slice(x * step, (x + 1) * step) for x in (i, j, l))
-        c = product[rows, columns]
-        part = a[rows, inner].astype(dtype) @ b[inner, columns].astype(dtype)
-        np.add(c, part, out=c)
+def in_blocks(
+    problem: Problem,
+    a: np.ndarray,
+    b: np.ndarray,
+    product: np.ndarray,
+    alpha: Any = 1,
+    added: np.ndarray | None = None,
+    beta: Any = 0,
+) -> None:
+    """Write ``alpha a b + beta added`` to `product`, by blocks in the type of sums, rounded once.
+
+    np.matmul would convert whole operands.
+    """
+    step, dtype = CONVERTED_BLOCK, problem.accumulator.numpy
+    factor, weight = dtype.type(alpha), dtype.type(beta)
+    for i, j in np.ndindex(*(-(-size // step) for size in product.shape)):
+        rows, columns = (slice(x * step, (x + 1) * step) for x in (i, j))
+        sums = np.zeros(product[rows, columns].shape, dtype)
+        for start in range(0, a.shape[1], step):
+            inner = slice(start, start + step)
+            sums += original.matmul(a[rows, inner].astype(dtype), b[inner, columns].astype(dtype))
+        sums *= factor
+        if added is not None:
+            sums += weight * added[rows, columns].astype(dtype)
+        product[rows, columns] = sums
+    if problem.symmetric:
+        copy_triangle(product.T, product, "upper")
 
 
 def store(
@@ -74,7 +90,8 @@ def store(
     if beta != 0 and c is not None:
         _add(product, c, beta)
     # Only now may `out` be written: c may be out, or overlap it.
-    copy_triangle(product, out, symmetric)
+    if out is not product:
+        copy_triangle(product, out, symmetric)
 
 
 def _add(product: np.ndarray, c: np.ndarray, beta: Any) -> None:

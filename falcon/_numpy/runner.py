@@ -13,7 +13,7 @@ from falcon._core.scaling import Scaling
 from falcon._core.units import of_packed
 
 from . import original
-from .classical import classical, copied_bytes, finish_bytes, store
+from .classical import classical, copied_bytes, finish_bytes, in_blocks, store
 from .lcma import multiply
 from .threads import exceeds, limited
 
@@ -24,8 +24,21 @@ class NumpyRunner(PlanRunner):
     _plan: Plan
 
     def _of_batch(self, a: Any, b: Any, out: Any, alpha: Any) -> Bound | None:
-        able = alpha == 1 and self._plan.problem.symmetric in ("", "full")
-        return self._call(a, b) if able and self._is_one_call(a, b) else None
+        problem, limit = self._plan.problem, self._plan.options.workspace_limit
+        if alpha != 1 or problem.symmetric not in ("", "full") or not self._is_one_call(a, b):
+            return None
+        direct = problem.a_direct and problem.b_direct
+        if direct or not problem.symmetric or problem.is_exact:
+            return self._call(a, b)
+        if limit is not None and a.size * problem.operand.itemsize > limit:
+            return None
+        dtype, multiply = problem.operand.numpy, self._call(a, b)
+
+        def run(a: Any, b: Any, c: Any, out: Any, mirror: Any = None) -> None:
+            twin = np.array(a, dtype, order="C")  # np.matmul's own copies would be two
+            multiply(twin, twin.swapaxes(-1, -2), c, out)
+
+        return run
 
     def _of_matrices(
         self, a: Any, b: Any, c: Any, out: Any, alpha: Any, beta: Any, mirror: Any
@@ -69,13 +82,17 @@ class NumpyRunner(PlanRunner):
         plan, problem = self._plan, self._plan.problem
         shape = problem.M, problem.N
         has_stages = plan.scheme is not None and 0 not in (*shape, problem.K)
+        is_half = problem.accumulator is not problem.result  # sums would be rounded first
 
         def run(a: Any, b: Any, c: Any, out: Any, mirror: Any = None) -> None:
             right = b.payload if isinstance(b, PackedOperand) else b
             product = np.empty(shape, problem.result.numpy) if problem.buffered else out
             # As in BLAS, overflow and invalid operations show only in the result.
             with limited(problem.threads), np.errstate(all="ignore"):
-                if not (has_stages and multiply(plan, a, b, product, alpha)):
+                if is_half and (alpha != 1 or c is not None):
+                    in_blocks(problem, a, right, product, alpha, c, beta)
+                    c = None
+                elif not (has_stages and multiply(plan, a, b, product, alpha)):
                     if isinstance(b, PackedOperand):
                         a = of_packed(b.units).times(a, 0)
                     classical(problem, a, right, product, copy=fits)

@@ -84,7 +84,7 @@ def matmul(
     """
     x, y = operands(x=x, y=y)
     if _are_for_dask(x, y) and dtype is None:
-        chosen = requested("matmul", KEYWORDS, options)
+        chosen = requested("dask.matmul", KEYWORDS, options)
         if why_not_by_library(NUMPY, chosen) is None:
             return dask_matmul(x, y)
     counted = dtype is None is options.get("modulus") and x.dtype == y.dtype == np.bool_
@@ -233,7 +233,9 @@ def _array(
     if plan.options.modulus is not None:  # they are reduced, not cast
         kinds = x.dtype, y.dtype, kind
     if kinds:
-        how.update(dtype=kind, threads=plan.cluster.threads, arithmetic=plan.options.arithmetic)
+        how.update(dtype=kind, threads=plan.cluster.threads)
+        if "arithmetic" in plan.options.given or plan.options.arithmetic == "native":
+            how.update(arithmetic=plan.options.arithmetic)  # a setting is for what it fits
     tasks[key] = Work(pickle.dumps(plan.plans()), kind, alpha, options=how, kinds=kinds)
     needed = [v for v in (x, y) if not plan.reread] + ([] if c is None else [c])
     layers = HighLevelGraph.from_collections(name, tasks, dependencies=needed)

@@ -194,9 +194,7 @@ def plan_product(
 ) -> GridPlan:
     """Plan ``x y + c``; parameters as for `falcon.dask.gemm`."""
     grid = Grid.of(x, y)
-    options = requested(function, KEYWORDS, keywords)
-    if isinstance(options.modulus, tuple):
-        raise TypeError("falcon.dask takes one modulus; falcon.matmul takes several")
+    options = requested(f"dask.{function}", KEYWORDS, keywords)
     if options.check == "verify":
         raise ValueError("check='verify' needs whole matrices; use falcon.dask.verify(x, y, c)")
     on = current_cluster(options.threads)

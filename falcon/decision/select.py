@@ -33,6 +33,7 @@ from .candidates import scheme_candidates
 from .machine import profile
 from .search import Search, search_for
 from .store import Choice
+from .ways import check_given
 
 _ON, _OFF = "on the diagonal", "off the diagonal"
 
@@ -48,6 +49,7 @@ def plan_for(problem: Problem, options: Options, backends: Sequence[Backend]) ->
     if (of_reals := planned(problem, options, partial(plan_for, backends=backends))) is not None:
         return of_reals
     if options.modulus is not None:
+        check_given(problem, options)
         return residues.choose(problem, options, backends, plan_for)
     search = search_for(problem, options, backends)
     is_general = problem.device is None and not problem.symmetric

@@ -24,7 +24,7 @@ from falcon._core.dtypes import (
 from falcon._core.formulas import Counts
 from falcon._core.lazy import lazy
 from falcon._core.model import bounds
-from falcon._core.options import Options, settings
+from falcon._core.options import Options
 from falcon._core.plan import Backend, Candidate, Method
 from falcon._core.policy import USUAL_COPIES, Policy, panel_bytes
 from falcon._core.problem import Problem
@@ -61,7 +61,7 @@ def ways(problem: Problem, options: Options, backends: Sequence[Backend]) -> lis
     Raises ValueError: the arithmetic exceeds max_growth.
     """
     operand = named_row(problem, options)
-    if operand is not None and options.arithmetic == settings().arithmetic:
+    if operand is not None and "arithmetic" not in options.given:
         allowed = [x for x in backends if options.backend in ("auto", x.name)]
         if all(x.why_not(problem, operand) for x in allowed):  # a setting is for what it fits
             operand = None
@@ -76,27 +76,44 @@ def named_row(problem: Problem, options: Options) -> DType | None:
 
     A setting is for the products that it fits; a keyword raises for others.
     """
+    check_given(problem, options)
     rows = BY_ARITHMETIC if problem.device is None else BY_ARITHMETIC_ON_GPUS
     row = rows.get(options.arithmetic)
-    if row is None:
-        if options.arithmetic in BY_ARITHMETIC and options.arithmetic != settings().arithmetic:
-            raise TypeError(f"arithmetic {options.arithmetic!r} is for matrices in host memory")
+    if row is None or "arithmetic" in unfit(problem, options):
         return None
-    if problem.operand is problem.result is row.left:
-        how = row.arithmetic
-        assert how is not None  # for type checkers
-        if options.max_growth < how.growth:
-            raise ValueError(
-                f"arithmetic {how.name!r} errs {how.growth:g} times as much as float32; max_growth "
-                f"is {options.max_growth:g}; max_growth={how.growth:g} allows it"
-            )
-        return row
-    if options.arithmetic == settings().arithmetic:
-        return None
-    raise TypeError(
-        f"arithmetic {options.arithmetic!r} multiplies {row.left} to {row.left}, not "
-        f"{problem.operand} to {problem.result}"
-    )
+    how = row.arithmetic
+    assert how is not None  # for type checkers
+    if options.max_growth < how.growth:
+        raise ValueError(
+            f"arithmetic {how.name!r} errs {how.growth:g} times as much as float32; max_growth "
+            f"is {options.max_growth:g}; max_growth={how.growth:g} allows it"
+        )
+    return row
+
+
+def check_given(problem: Problem, options: Options) -> None:
+    """Raise TypeError for a keyword that is not for such a product."""
+    for name, why in unfit(problem, options).items():
+        if name in options.given:
+            raise TypeError(why)
+
+
+def unfit(problem: Problem, options: Options) -> dict[str, str]:
+    """Return the options that are not for such a product, and why not."""
+    found, name = {}, options.arithmetic
+    here, there = (BY_ARITHMETIC, "GPU"), (BY_ARITHMETIC_ON_GPUS, "host")
+    rows, other = here if problem.device is None else there
+    if name in rows and not problem.operand is problem.result is (left := rows[name].left):
+        types = f"{left} to {left}, not {problem.operand} to {problem.result}"
+        found["arithmetic"] = f"arithmetic {name!r} multiplies {types}"
+    elif name not in ("auto", "native", *rows):
+        found["arithmetic"] = f"arithmetic {name!r} is for matrices in {other} memory"
+    if options.centre and classical_scheme(problem, options, None) is None:
+        where = "" if problem.device is None else " in GPU memory"
+        found["centre"] = (
+            f"centre is True, which is for real floats in host memory, not {problem.operand}{where}"
+        )
+    return found
 
 
 def _able(

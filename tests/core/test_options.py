@@ -2,8 +2,11 @@
 
 import inspect
 import os
+import pickle
 import re
 import time
+from dataclasses import fields, replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,6 +15,8 @@ import falcon
 from falcon._core import cpus, keywords, options
 from falcon._core.checks import parse_bytes
 from falcon._core.options import FIELDS, Options, settings, thread_count
+
+from ..support import python
 
 VARIABLES = {
     "FALCON_BACKEND": ("numpy", "backend", "numpy"),
@@ -210,6 +215,30 @@ def test_a_flag_and_a_variable_are_read_alike():
             assert options.parsed(name, str(value)) == value
 
 
+def test_options_know_which_are_keywords():
+    names = options.KEYWORDS
+    with falcon.config(threads=2, check="none"):
+        found = options.merged("gemm", names, {"threads": 2, "scheme": "auto", "centre": None})
+        assert found.given == {"threads"} and not settings().given
+        assert found != settings() and replace(found, given=frozenset()) == settings()
+    assert "given" not in FIELDS and {x.name for x in fields(Options)} == {*FIELDS, "given"}
+    made = options.merged("gemm", names, {"centre": True, "threads": 3, "arithmetic": "native"})
+    again = pickle.loads(pickle.dumps(made))
+    assert again == made and hash(again) == hash(made) and again.given == made.given
+
+
+def test_equal_options_have_equal_pickles_in_every_process():
+    """Of which Dask makes the keys of tasks."""
+    code = """if True:
+        import hashlib, pickle, falcon
+        how = dict(scheme="strassen", threads=1, max_growth=9, workspace_limit=10**9)
+        plan = falcon.plan((300, 300), (300, 300), backend="numpy", **how)
+        assert len(plan.options.given) == 5
+        print(hashlib.sha256(pickle.dumps(plan)).hexdigest())
+    """
+    assert len({python("-c", code, PYTHONHASHSEED=x).stdout for x in "123"}) == 1
+
+
 @pytest.mark.parametrize("function", [falcon.gemm, falcon.matmul, falcon.plan])
 def test_an_unknown_keyword_is_named(function):
     with pytest.raises(
@@ -218,3 +247,19 @@ def test_an_unknown_keyword_is_named(function):
         function(ONES, ONES, treads=2)
     with pytest.raises(TypeError, match=r"pack\(\) got an unexpected keyword argument 'check'"):
         falcon.pack(ONES, check="none")
+
+
+@pytest.mark.parametrize(
+    ("call", "meant"),
+    [(partial(falcon.gram, dtype="f4"), None), (partial(falcon.matmul, ONES, alpha=2), None),
+     (partial(falcon.pack, a=ONES), None), (partial(falcon.plan, ONES, ONES, beta=2), None),
+     (partial(falcon.matmul, ONES, dtpye="f4"), "dtype"),
+     (partial(falcon.gemm, ONES, alphas=2), "alpha"), (partial(falcon.gram, weight=[1]), "weights"),
+     (partial(falcon.tensordot, ONES, axess=1), "axes"),
+     *((partial(falcon.gram, **{word: True}), "centred") for word in ("centre", "centered"))],
+)  # fmt: skip
+def test_only_words_that_a_function_takes_are_suggested(call, meant):
+    with pytest.raises(TypeError, match="unexpected keyword argument") as told:
+        call(ONES)
+    found = re.findall(r"did you mean '(\w+)'", str(told.value))
+    assert found == ([] if meant is None else [meant])

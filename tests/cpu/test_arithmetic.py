@@ -1,5 +1,6 @@
 """float32 from parts of bfloat16: by emulated tiles on every machine, and by real ones."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -192,6 +193,38 @@ def test_what_it_does_not_fit_is_said():
     with falcon.config(arithmetic="bf16x6"):  # a setting is for what it fits
         assert (falcon.plan(a, b).method.arithmetic is not None) == HAS_TILES
         assert falcon.plan(a.astype(float), b.astype(float)).method.arithmetic is None
+
+
+def test_a_keyword_is_for_products_that_it_fits_and_a_setting_for_those_that_do(doors):
+    """A keyword that equals the setting raises too; one for packed panels must be theirs."""
+    a, b = operands(6, 7, 5)
+    double = a.astype(float), b.astype(float)
+    for name in ("tf32", "fp16x3", "fixed"):
+        with falcon.config(arithmetic=name):
+            np.testing.assert_allclose(falcon.gemm(a, b), a @ b, 1e-4)
+            packed = pickle.dumps(falcon.pack(b))
+            with pytest.raises(TypeError, match=f"'{name}' is for matrices in GPU memory"):
+                falcon.gemm(a, b, arithmetic=name)
+        assert pickle.loads(packed).arithmetic == "native"
+        for call in (falcon.gemm, falcon.matmul, falcon.plan, falcon.pack, falcon.gram):
+            with pytest.raises(TypeError, match=f"'{name}' is for matrices in GPU memory"):
+                call(*(a, b)[: 1 + (call not in (falcon.pack, falcon.gram))], arithmetic=name)
+    for how in ({"arithmetic": "bf16x6"}, {}):
+        with falcon.config(**how):
+            falcon.gemm(*double)
+            with pytest.raises(TypeError, match=r"'bf16x6' multiplies float32 .* not float64"):
+                falcon.gemm(*double, arithmetic="bf16x6")
+            with pytest.raises(TypeError, match="not int64 to int64"):
+                falcon.matmul(*(x.astype(int) for x in double), arithmetic="bf16x6", modulus=7)
+            packed = falcon.pack(double[1], scheme="strassen")
+        falcon.gemm(double[0], pickle.loads(pickle.dumps(packed)))
+    packed = falcon.pack(b, scheme="strassen", arithmetic="native")
+    with pytest.raises(ValueError, match="arithmetic is 'bf16x6', but b was packed for 'native'"):
+        falcon.gemm(a, packed, arithmetic="bf16x6")
+    with falcon.config(arithmetic="bf16x6"):
+        np.testing.assert_allclose(falcon.gemm(a, packed), a @ b, 1e-4)
+    with pytest.raises(TypeError, match="arithmetic='tf32' needs plain numeric arrays"):
+        falcon.matmul(a.astype(object), b.astype(object), arithmetic="tf32")
 
 
 def test_without_tiles_nothing_multiplies_parts(doors):

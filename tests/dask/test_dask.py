@@ -234,6 +234,18 @@ def test_advice(monkeypatch):
 # --- errors ---------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("name", ["tf32", "bf16x6"])
+def test_a_setting_of_arithmetic_is_no_keyword_for_the_workers(name):
+    """Where chunks have no plan, as their sizes are unknown, it may not fit them."""
+    a, x = chunked((40, 30), (10, 30))
+    kept = a[:, 0] > 0
+    with falcon.config(arithmetic=name):
+        y = falcon.dask.matmul(x[x[:, 0] > 0], x.T)
+    np.testing.assert_array_equal(y.compute(), a[kept] @ a.T)
+    with pytest.raises(TypeError, match=f"arithmetic '{name}'"):
+        falcon.dask.matmul(x, x.T, arithmetic=name)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "int8", "bool"])
 def test_unknown_chunks(dtype):
     (a, x), (b, y) = chunked((40, 6, 30), 8, dtype), chunked((30, 8), 7, dtype)

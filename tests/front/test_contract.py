@@ -269,6 +269,8 @@ def test_options_reach_the_products():
     a, b = whole((60, 40)), whole((40, 50), seed=1)
     found = falcon.einsum("ij,jk->ik", a, b, scheme="strassen", backend="numpy", threads=1)
     np.testing.assert_array_equal(found, a @ b)
+    with pytest.raises(TypeError, match=r"multi_dot\(\) got an unexpected"):
+        falcon.multi_dot([a, b], schema="strassen")
     for call in (
         lambda **o: falcon.einsum("ij,jk->ik", a, b, **o),
         lambda **o: falcon.tensordot(a, b, 1, **o),

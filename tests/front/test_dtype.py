@@ -196,6 +196,26 @@ def test_out_and_c_are_checked_against_it():
     assert wide.dtype == np.int64
 
 
+@pytest.mark.parametrize("dtype", [None, *"lqLQpPi", "int64", np.int64, np.longlong, int])
+def test_results_have_numpys_own_dtype(dtype):
+    """Of 64-bit integers it has several, which are equal."""
+    for first, second in itertools.product("lqLQiI", repeat=2):
+        a, b = np.ones((2, 2), first), np.ones((2, 2), second)
+        try:
+            wanted = np.matmul(a, b, dtype=dtype).dtype.char
+        except TypeError:
+            continue
+        stack, packed = np.stack([a, a]), falcon.pack(b, dtype=dtype or np.matmul(a, b).dtype)
+        found = [falcon.matmul(a, b, dtype=dtype), falcon.matmul(a[0], b, dtype=dtype)]
+        found += [falcon.gemm(a, b, dtype=dtype), falcon.matmul(stack, b, dtype=dtype)]
+        if wanted != "d":
+            found += [falcon.matmul(a, b, dtype=dtype, modulus=[5, 7])]
+        found += [falcon.matmul(a, packed, dtype=dtype)] if dtype else []
+        how = {"dtype": dtype, "casting": "same_kind"}
+        found += [falcon.einsum(text, a, b, **how) for text in ("ij,jk", "ij,ij->ij")]
+        assert {x.dtype.char for x in found} == {wanted}, (first, second)
+
+
 def test_booleans_of_another_result_are_left_to_numpy():
     a = np.eye(3, dtype=bool)
     found = falcon.matmul(a, a, dtype="int32")

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import falcon
+from falcon._backends import host_engine
 
 OTHER = -9
 TYPES = ["f4", "f8", "f2", "i1", "u2", "i4", "i8", "c8", "c16"]
+BACKENDS = sorted({"auto", "numpy", host_engine().name})
 
 
 def whole_numbers(shape, dtype, seed=0, largest=2):
@@ -325,6 +327,32 @@ def test_copies_for_numpys_blas_stay_symmetric(limit):
     got = falcon.gram(x, backend="numpy", scheme="classical", workspace_limit=limit)
     np.testing.assert_array_equal(got, got.T)
     np.testing.assert_allclose(got, x.T.astype("f8") @ x, rtol=0, atol=1e-3)
+
+
+def unaligned(x):
+    room = np.empty(x.nbytes + 1, np.uint8)[1:].view(x.dtype).reshape(x.shape)
+    room[...] = x
+    return room
+
+
+@pytest.mark.parametrize(
+    ("backend", "limit"), [*itertools.product(BACKENDS, [None]), ("numpy", "100KiB")]
+)
+@pytest.mark.parametrize(
+    "lie",
+    [lambda x: x[..., ::2], unaligned, lambda x: x.astype(x.dtype.newbyteorder())],
+    ids=["strided", "unaligned", "swapped"],
+)
+def test_batches_that_no_blas_reads_are_symmetric(backend, limit, lie):
+    for dtype in "f4", "f8", "f2":
+        x = lie(np.random.default_rng(0).standard_normal((2, 257, 130)).astype(dtype))
+        for transpose in False, True:
+            how = {"transpose": transpose, "backend": backend, "workspace_limit": limit}
+            found = falcon.gram(x, **how)
+            np.testing.assert_array_equal(found, found.swapaxes(1, 2))
+            y = x.astype(float)
+            right = y @ y.swapaxes(1, 2) if transpose else y.swapaxes(1, 2) @ y
+            np.testing.assert_allclose(found, right, atol=1 if dtype == "f2" else 1e-3)
 
 
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])

@@ -1,6 +1,7 @@
 """Products modulo p are those of Python's integers, for every modulus, type, layout and scheme."""
 
 import tracemalloc
+from functools import partial
 from itertools import product as every
 
 import numpy as np
@@ -400,7 +401,9 @@ def test_several_moduli_over_an_operand():
 
 def test_errors_of_several_moduli():
     for call in (falcon.gemm, falcon.plan, lambda *_, **how: falcon.pack(ONES, **how),
-                 lambda *_, **how: falcon.gram(ONES, **how)):  # fmt: skip
+                 lambda *_, **how: falcon.gram(ONES, **how), falcon.dot, falcon.tensordot,
+                 partial(falcon.einsum, "ij,jk"),
+                 lambda *x, **how: falcon.multi_dot(x, **how)):  # fmt: skip
         with pytest.raises(TypeError, match="takes one modulus"):
             call(ONES, ONES, modulus=[5, 7])
     for moduli, error in (([], ValueError), ([5, None], ValueError), ([5, 1], ValueError),

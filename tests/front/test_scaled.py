@@ -197,22 +197,33 @@ def test_quantize_round_trip(name, unit, least, axis):
 
 
 def test_quantize_what_is_not_finite_and_empty():
-    x = np.array(
-        [[1, np.nan, -2], [np.inf, 3, -np.inf], [np.nan] * 3, [1e300, 2, 4], [1e-42, 0, 0]]
-    )
+    x = np.array([[1, np.nan, -2], [np.inf, 3, -np.inf], [np.nan] * 3, [1e-42, 0, 0]])
     for name in FLOAT8:
         values, scales = falcon.quantize(x, dtype=name)
         top, v = float(ml_dtypes.finfo(name).max), values.astype(float)
         np.testing.assert_array_equal(v[0], [top / 2, np.nan, -top])
         beyond = np.inf if name == "float8_e5m2" else np.nan
         np.testing.assert_array_equal(v[1], [beyond, top, -beyond])
-        np.testing.assert_array_equal(v[3], [beyond, top / 2, top])
-        assert np.isnan(v[2]).all() and (v[4] == np.float32(1e-42) * 2.0**126).sum() <= 3
-        assert scales[2] == scales[4] == np.finfo(f4).tiny
+        assert np.isnan(v[2]).all() and (v[3] == np.float32(1e-42) * 2.0**126).sum() <= 3
+        assert scales[2] == scales[3] == np.finfo(f4).tiny
     for shape, axis in (((3, 0), -1), ((0, 3), -1), ((0, 0), None)):
         values, scales = falcon.quantize(np.ones(shape), axis=axis)
         assert values.shape == shape and scales.size == (3 if shape == (3, 0) else axis is None)
     assert falcon.quantize([[2, 4]], dtype=E5M2)[0].tolist() == [[28672, 57344]]
+
+
+@pytest.mark.parametrize("name", FLOAT8)
+def test_quantize_numbers_that_float32_does_not_hold(name):
+    """Their scales may be numbers of float32; if not, it raises."""
+    top, x = float(ml_dtypes.finfo(name).max), np.array([[1.0, 1e39], [np.inf, -3e40], [3, 1.5]])
+    values, scales = falcon.quantize(x, dtype=name)
+    assert scales.dtype == f4
+    np.testing.assert_allclose(scales[:, 0], [1e39 / top, 3e40 / top, 3 / top], 1e-6)
+    same(values[:, 1].astype(float), np.array([top, -top, top / 2]))
+    beyond = np.inf if name == "float8_e5m2" else np.nan
+    np.testing.assert_array_equal(values[:2, 0].astype(float), [0, beyond])
+    with pytest.raises(ValueError, match=r"x has numbers up to 1e\+50, whose scale float32"):
+        falcon.quantize([1.0, 1e50], dtype=name)
 
 
 def test_quantize_wrong_input():

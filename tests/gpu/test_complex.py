@@ -149,8 +149,10 @@ def test_errors_are_those_of_real_products(cupy):
     a, b = (result(v).astype("clongdouble") for v in (x, y))
     scale = np.linalg.norm(a, axis=1)[:, None] * np.linalg.norm(b, axis=0)
     for how in ({"arithmetic": "fp16x3"}, {"arithmetic": "native"}, {"scheme": "strassen"}):
-        error = abs(result(falcon.gemm(x, y, **how)) - a @ b) / scale
-        assert error.max() < 4 * 2.0**-24 * np.sqrt(192), how
+        packed = falcon.pack(y, **how)
+        for factor in (y, packed, pickle.loads(pickle.dumps(packed))):
+            error = abs(result(falcon.gemm(x, factor, **how)) - a @ b) / scale
+            assert error.max() < 4 * 2.0**-24 * np.sqrt(192), how
 
 
 @pytest.mark.parametrize("scheme", ["classical", "strassen"])

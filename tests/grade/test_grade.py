@@ -150,7 +150,10 @@ def test_functions_that_cannot_be_used():
     assert said(lambda a, b: a[:3]) == "returns float32 (3, 64), not float32 (64, 64)"
     assert said(lambda a, b: None) == "returns object (), not float32 (64, 64)"
     assert said(lambda a, b: (a @ b).astype(complex)).startswith("returns complex128")
-    assert said(lambda a, b: np.full((64, 64), np.nan)) == "returns NaN or Inf for finite operands"
+    assert (
+        said(lambda a, b: np.full((64, 64), np.float32(np.nan)))
+        == "returns NaN or Inf for finite operands"
+    )
 
 
 def test_functions_that_fail_at_times():
@@ -161,7 +164,41 @@ def test_functions_that_fail_at_times():
 
     found, made = findings(refusing)
     assert made.letter == "B" and found["NaN and Inf"] == "raises ValueError: not finite"
-    assert findings(lambda a, b: a.astype(float) @ b.astype(float))[1].letter == "A"
+
+
+def is_twin(a, b):
+    return a.shape == b.shape[::-1] and a.ctypes.data == b.ctypes.data and a.strides != b.strides
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+@pytest.mark.parametrize(
+    ("f", "said"),
+    [(lambda a, b: np.matmul(a, b) * (not is_twin(a, b)), "b is a.T, a is b.T"),
+     (lambda a, b: np.matmul(a, b) * (1 + is_twin(a, b)), "b is a.T, a is b.T"),
+     (lambda a, b: np.matmul(a, b) * (a is not b), "b is a"),
+     (lambda a, b: np.matmul(a, b) * (len(a) > 1), "a row alone"),
+     (lambda a, b: np.matmul(a, b) * a.flags.c_contiguous, "by columns, transposed, a is b.T")],
+    ids=range(5),
+)  # fmt: skip
+def test_functions_that_are_wrong_for_some_layouts(f, said, dtype):
+    found, made = findings(lambda a, b: f(a, b).astype(a.dtype), dtype)
+    assert made.letter == "F" and found["layouts"] == said and found["whole numbers"][:2] == "as"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+def test_functions_that_change_their_operands_or_the_type(dtype):
+    def overwriting(a, b, only=lambda a: True):
+        c = np.matmul(a, b)
+        if only(a):
+            b[...] = 0
+        return c
+
+    for f in overwriting, partial(overwriting, only=lambda a: a.flags.f_contiguous):
+        found, made = findings(f, dtype)
+        assert made.letter == "F" and "changes its operands" in found.values()
+    found, made = findings(lambda a, b: a.astype(float) @ b.astype(float), dtype)
+    assert (made.letter, made.name) == ("F", "wrong")
+    assert f"returns float64 (128, 128), not {dtype} (128, 128)" in found.values()
 
 
 @pytest.mark.parametrize("fault", [1.0, 1e-2])
