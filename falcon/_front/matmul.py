@@ -95,7 +95,7 @@ def matmul(
     are_logical = type(a) is type(b) is np.ndarray and a.dtype.num == b.dtype.num == _BOOL
     are_logical = are_logical and (out is None or type(out) is np.ndarray) and not arguments
     is_counted = are_logical and _is_counted(a, b)
-    if are_logical and not is_counted and are_default():
+    if are_logical and not is_counted and are_default() and (out is None or out.flags.forc):
         return original.matmul(a, b, out)
     if isinstance(out, tuple) and len(out) == 1:
         out = out[0]
