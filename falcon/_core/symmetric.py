@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 # Blocks of this size on the diagonal are copied by a mask, the rest of the triangle as rectangles.
@@ -65,10 +67,32 @@ def copy_triangle(source: np.ndarray, out: np.ndarray, triangle: str) -> None:
         rows = slice(start, min(start + _BLOCK, size))
         beside = slice(0, start) if lower else slice(rows.stop, size)
         np.copyto(out[..., rows, beside], source[..., rows, beside], casting="same_kind")
-        mask = np.tri(rows.stop - start, dtype=bool)
+        mask = _lower(rows.stop - start)
         np.copyto(
             out[..., rows, rows],
             source[..., rows, rows],
             casting="same_kind",
             where=mask if lower else mask.T,
         )
+
+
+def mirror(x: np.ndarray, hermitian: bool) -> None:
+    """Copy the lower triangle of square matrices to the upper one, or its conjugate."""
+    across, size = x.swapaxes(-1, -2), x.shape[-1]
+    for start in range(0, size, _BLOCK):
+        stop = min(start + _BLOCK, size)
+        rows = slice(start, stop)
+        for columns in (rows, slice(stop, size))[: 1 + (stop < size)]:
+            below = across[..., rows, columns]
+            mask = _lower(stop - start, -1).T if columns is rows else True
+            np.copyto(x[..., rows, columns], below.conj() if hermitian else below, where=mask)
+    if hermitian:
+        diagonal = np.einsum("...ii->...i", x.imag)  # a view
+        with np.errstate(all="ignore"):
+            diagonal -= diagonal  # NaN and Inf leave NaN
+
+
+@cache
+def _lower(size: int, diagonal: int = 0) -> np.ndarray:
+    """Return the mask of a lower triangle of at most `_BLOCK` rows."""
+    return np.tri(size, k=diagonal, dtype=bool)

@@ -18,6 +18,7 @@ from .adapters import Adapter, enter
 from .arithmetic import check_out, common_type, scalar_type
 from .execute import without
 from .gram_products import FEW_PRODUCTS, FEW_ROWS, STRIP, Products
+from .gram_small import gram_of_small
 from .matmul import matmul
 from .planner import requested
 from .validate import check_added, check_shape, real_scalar, scalar
@@ -129,13 +130,18 @@ def gram(
     """
     if symmetric not in _PARTS:
         raise ValueError(f"symmetric is {symmetric!r}; expected one of {', '.join(_PARTS)}")
-    plain_call = c is None and type(alpha) is type(beta) is float and (alpha, beta) == (1, 0)
-    plain_call = plain_call and symmetric == "full" and not (options or centred) and are_default()
-    plain_call = plain_call and weights is None
+    are_plain = not (options or centred) and are_default()
+    plain_call = are_plain and c is None and type(alpha) is type(beta) is float
+    plain_call = plain_call and (alpha, beta) == (1, 0) and symmetric == "full" and weights is None
     if plain_call and _is_real(x) and (out is None or type(out) is np.ndarray):
         return matmul(x, x.T, out) if transpose else matmul(x.T, x, out)  # recalls its calls
     if plain_call and out is None and _is_small_complex(x, transpose):
         return _by_halves(x, transpose, conjugate)
+    if are_plain and (beta == 0) == (c is None):
+        how = symmetric, transpose, conjugate
+        small = gram_of_small(x, c, out, weights, alpha, beta, how)
+        if small is not None:
+            return small
     check_added(beta, c)
     adapter, x, c, target, weights = enter(x=x, c=c, out=out, weights=weights)
     chosen = requested("gram", KEYWORDS, options, adapter.device)
