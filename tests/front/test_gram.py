@@ -269,6 +269,26 @@ def test_nonfinite_complex_values_reach_the_diagonal_alike(size):
     assert np.isfinite(np.delete(np.delete(got, 7, 0), 7, 1)).all()
 
 
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "c8"])
+def test_long_matrices_are_packed_in_passes(dtype):
+    """With a workspace of a part of x, and all of C added to once for each pass."""
+    x = whole_numbers((9001, 33), dtype, largest=1)
+    full = exact(x)
+    if dtype in ("f4", "f8"):
+        tall = np.zeros((60000, 100), dtype)
+        plan = falcon.plan(tall.T, tall, backend="cpu", scheme="classical")
+        assert plan.problem.symmetric and plan.workspace < tall.nbytes / 2
+    for symmetric, w in itertools.product(("full", "lower", "upper"), (None, np.ones(9001))):
+        if w is not None:
+            w = w.astype(x.real.dtype)
+        c = full.copy()
+        how = {"symmetric": symmetric, "weights": w, "backend": "cpu", "scheme": "classical"}
+        falcon.gram(x, c=c, out=c, alpha=2, beta=-1, **how)
+        np.testing.assert_array_equal(c, part(full, symmetric, full))
+        np.testing.assert_array_equal(falcon.gram(x, **how), part(full, symmetric, 0))
+
+
 def test_plans_of_symmetric_products(doors):
     x, plans = whole_numbers((64, 200), "f4"), doors.multiplied()
     falcon.gram(x, scheme="strassen")
