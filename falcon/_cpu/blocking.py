@@ -25,6 +25,7 @@ _FIXED_ROOM, _WEIGHTED_ROOM = 2**28, 2**25
 # dear. 30000 x 1000: 57 MiB, not 458; 30000 x 300 with weights 0.5 of the time (Zen 3).
 _DEEPEST = 4096
 
+
 def method(
     problem: Problem,
     scheme: Any,

@@ -117,6 +117,10 @@ def gram(
     and complex numbers of these multiply by `weights` while they pack; other types, and NumPy's
     BLAS, take a panel of weighted rows at a time, and no less work than a general product.
 
+    Matrices of up to 128^3, and batches of them, with weights, `c`, a triangle or complex numbers,
+    are multiplied as any others, by a copy with weights, unless an option or setting is given; the
+    result is then made symmetric.
+
     See also docs/gram.md.
 
     Examples

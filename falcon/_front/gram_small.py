@@ -50,21 +50,18 @@ def gram_of_small(
     if not batch:
         return _multiplied(x, c, out, weights, alpha, beta, hermitian, how)
     made = np.empty(shape, x.dtype) if out is None else out
-    flat, added, written = (
-        y.reshape(-1, *y.shape[-2:]) if y is not None else y for y in (x, c, made)
-    )
-    if weights is not None and weights.ndim > 1:
-        weights = weights.reshape(-1, K)
+    if out is None and symmetric != "full":
+        made[...] = 0
+    flat, written = x.reshape(-1, *x.shape[-2:]), made.reshape(-1, M, M)
+    added = None if c is None else c.reshape(-1, M, M)
+    each = weights is not None and weights.ndim > 1
+    weights = weights.reshape(-1, K) if each else weights
     step = max(1, _CHUNK // (M * max(K, M)))
     for start in range(0, len(flat), step):
         at = slice(start, start + step)
-        some = weights[at] if weights is not None and weights.ndim > 1 else weights
-        if out is None and symmetric != "full":
-            written[at] = 0
-        _multiplied(
-            *(flat[at], None if c is None else added[at], written[at], some),
-            *(alpha, beta, hermitian, how),
-        )
+        operands = flat[at], None if added is None else added[at], written[at]
+        some = weights[at] if each else weights
+        _multiplied(*operands, some, alpha, beta, hermitian, how)
     return made
 
 

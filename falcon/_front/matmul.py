@@ -252,8 +252,7 @@ def _by_moduli(
         done = None if batch or viewed else done
     if overlaps:
         adapter.copy(result, target)
-        return target, None
-    return result, done
+    return result, None if overlaps else done
 
 
 def _views(a: Any, b: Any, out: Any, batch: tuple[int, ...]) -> Callable[..., Any] | None:
