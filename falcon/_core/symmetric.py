@@ -57,12 +57,15 @@ def copy_triangle(source: np.ndarray, out: np.ndarray, triangle: str) -> None:
     if triangle not in ("lower", "upper"):
         np.copyto(out, source, casting="same_kind")
         return
-    lower = triangle == "lower"
+    lower, size = triangle == "lower", out.shape[-1]
+    if size <= _BLOCK:
+        mask = _lower(size) if lower else _lower(size).T
+        np.copyto(out, source, casting="same_kind", where=mask)
+        return
     if np.may_share_memory(source, out) and not (
         same_memory(source, out) or same_memory(source.swapaxes(-1, -2), out)
     ):
         source = source.copy()
-    size = out.shape[-1]
     for start in range(0, size, _BLOCK):
         rows = slice(start, min(start + _BLOCK, size))
         beside = slice(0, start) if lower else slice(rows.stop, size)
@@ -82,10 +85,12 @@ def mirror(x: np.ndarray, hermitian: bool) -> None:
     for start in range(0, size, _BLOCK):
         stop = min(start + _BLOCK, size)
         rows = slice(start, stop)
-        for columns in (rows, slice(stop, size))[: 1 + (stop < size)]:
+        for columns in (rows, slice(stop, size)):
             below = across[..., rows, columns]
             mask = _lower(stop - start, -1).T if columns is rows else True
             np.copyto(x[..., rows, columns], below.conj() if hermitian else below, where=mask)
+            if stop == size:
+                break
     if hermitian:
         diagonal = np.einsum("...ii->...i", x.imag)  # a view
         with np.errstate(all="ignore"):

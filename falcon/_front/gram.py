@@ -12,21 +12,18 @@ from falcon._core.checks import check_switch
 from falcon._core.dtypes import DType, of
 from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS, Options, are_default
-from falcon._numpy.original import quiet_matmul
 
 from .adapters import Adapter, enter
 from .arithmetic import check_out, common_type, scalar_type
 from .execute import without
 from .gram_products import FEW_PRODUCTS, FEW_ROWS, STRIP, Products
-from .gram_small import gram_of_small
+from .gram_small import by_halves, gram_of_small
 from .matmul import matmul
 from .planner import requested
 from .validate import check_added, check_shape, real_scalar, scalar
 
 Part = Literal["full", "lower", "upper"]
 _PARTS = get_args(Part)
-# Of rows of products with real and with imaginary parts, in their sum.
-_FACTORS = {(x, y): np.array([1, -1j if y else 1j], x) for x in "FD" for y in (False, True)}
 
 
 @overload
@@ -140,7 +137,7 @@ def gram(
     if plain_call and _is_real(x) and (out is None or type(out) is np.ndarray):
         return matmul(x, x.T, out) if transpose else matmul(x.T, x, out)  # recalls its calls
     if plain_call and out is None and _is_small_complex(x, transpose):
-        return _by_halves(x, transpose, conjugate)
+        return by_halves(x, transpose, conjugate)
     if are_plain and (beta == 0) == (c is None):
         how = symmetric, transpose, conjugate
         small = gram_of_small(x, c, out, weights, alpha, beta, how)
@@ -262,25 +259,11 @@ def _is_real(x: Any) -> bool:
 
 
 def _is_small_complex(x: Any, transpose: bool) -> bool:
-    """Whether `_by_halves` multiplies it fastest."""
+    """Whether `by_halves` multiplies it fastest."""
     if not (type(x) is np.ndarray and x.ndim == 2 and x.size and x.dtype.char in "FD"):
         return False
     K, M = x.shape[:: -1 if transpose else 1]
     return bool(M <= FEW_ROWS and M * M * K <= FEW_PRODUCTS and x.dtype.isnative)
-
-
-def _by_halves(x: np.ndarray, transpose: bool, hermitian: bool) -> np.ndarray:
-    """Multiply real and imaginary parts as columns of one real matrix, and add up its entries.
-
-    The real product is symmetric to the last bit, so that the result is symmetric, or Hermitian.
-    """
-    columns = np.ascontiguousarray(x.T if transpose else x).view(x.dtype.char.lower())
-    product = matmul(columns.T, columns)  # recalls its calls
-    M = len(product) // 2
-    out = np.empty((M, M), x.dtype)
-    rows, factors = product.view(x.dtype).reshape(M, 2, M), _FACTORS[x.dtype.char, hermitian]
-    quiet_matmul(factors, rows, out.T if transpose else out)
-    return out
 
 
 def _copy(adapter: Adapter, x: Any, dtype: DType) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from falcon._core.symmetric import copy_triangle, mirror
+from falcon._numpy.original import quiet_matmul
 
 from .matmul import matmul
 
@@ -19,6 +20,8 @@ _MOST = 128**3
 _CHUNK = 2**17  # elements of a batch that are taken through all passes at a time
 # Real types of those that are multiplied so.
 _REALS = {np.dtype(x): np.dtype(x.lower()) for x in "fdFD"}
+# Of rows of products with real and with imaginary parts, in their sum.
+_FACTORS = {(x, y): np.array([1, -1j if y else 1j], x) for x in "FD" for y in (False, True)}
 
 
 def gram_of_small(
@@ -81,19 +84,23 @@ def _multiplied(
     symmetric, transpose, _ = how
     across = x.swapaxes(-1, -2)
     a, b = (x, across) if transpose else (across, x)
-    is_direct = symmetric == "full" and c is None
+    in_halves = x.dtype.kind == "c" and x.ndim == 2 and weights is None
+    is_direct = symmetric == "full" and c is None and not in_halves
     with np.errstate(all="ignore"):
-        if hermitian:
-            a, b = (a, b.conj()) if transpose else (a.conj(), b)
-        if weights is not None:
-            b = weights[..., None] * b
-        product = matmul(a, b, out if is_direct else None)
+        if in_halves:
+            product = by_halves(x, transpose, hermitian)
+        else:
+            if hermitian:
+                a, b = (a, b.conj()) if transpose else (a.conj(), b)
+            if weights is not None:
+                b = weights[..., None] * b
+            product = matmul(a, b, out if is_direct else None)
         if alpha != 1:
             product *= alpha
         if c is not None:
             product += c if beta == 1 else beta * c
     if symmetric == "full":
-        if c is not None or weights is not None or x.dtype.kind == "c":
+        if c is not None or weights is not None or (x.dtype.kind == "c" and not in_halves):
             mirror(product, hermitian)
         if out is None or is_direct:
             return product
@@ -102,3 +109,17 @@ def _multiplied(
     target = np.zeros(product.shape, product.dtype) if out is None else out
     copy_triangle(product, target, symmetric)
     return target
+
+
+def by_halves(x: np.ndarray, transpose: bool, hermitian: bool) -> np.ndarray:
+    """Multiply real and imaginary parts as columns of one real matrix, and add up its entries.
+
+    The real product is symmetric to the last bit, so that the result is symmetric, or Hermitian.
+    """
+    columns = np.ascontiguousarray(x.T if transpose else x).view(x.dtype.char.lower())
+    product = matmul(columns.T, columns)  # recalls its calls
+    M = len(product) // 2
+    out = np.empty((M, M), x.dtype)
+    rows, factors = product.view(x.dtype).reshape(M, 2, M), _FACTORS[x.dtype.char, hermitian]
+    quiet_matmul(factors, rows, out.T if transpose else out)
+    return out
