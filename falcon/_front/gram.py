@@ -11,7 +11,7 @@ import numpy.typing as npt
 from falcon._core.checks import check_switch
 from falcon._core.dtypes import DType, of
 from falcon._core.keywords import CallOptions, takes_options
-from falcon._core.options import KEYWORDS, Options, are_default
+from falcon._core.options import KEYWORDS, Options, are_default, settings
 
 from .adapters import Adapter, enter
 from .arithmetic import check_out, common_type, scalar_type
@@ -131,14 +131,15 @@ def gram(
     """
     if symmetric not in _PARTS:
         raise ValueError(f"symmetric is {symmetric!r}; expected one of {', '.join(_PARTS)}")
-    are_plain = not (options or centred) and are_default()
+    are_plain, is_default = not (options or centred), are_default()
     plain_call = are_plain and c is None and type(alpha) is type(beta) is float
     plain_call = plain_call and (alpha, beta) == (1, 0) and symmetric == "full" and weights is None
-    if plain_call and _is_real(x) and (out is None or type(out) is np.ndarray):
+    is_real = plain_call and _is_real(x) and (out is None or type(out) is np.ndarray)
+    if is_real and (is_default or _are_alike(settings())):
         return matmul(x, x.T, out) if transpose else matmul(x.T, x, out)  # recalls its calls
-    if plain_call and out is None and _is_small_complex(x, transpose):
+    if plain_call and is_default and out is None and _is_small_complex(x, transpose):
         return by_halves(x, transpose, conjugate)
-    if are_plain and (beta == 0) == (c is None):
+    if are_plain and is_default and (beta == 0) == (c is None):
         how = symmetric, transpose, conjugate
         small = gram_of_small(x, c, out, weights, alpha, beta, how)
         if small is not None:
@@ -256,6 +257,11 @@ def _without_means(
 def _is_real(x: Any) -> bool:
     """Whether it is a real matrix of NumPy's, which `matmul` by its transpose multiplies alike."""
     return type(x) is np.ndarray and x.ndim == 2 and x.dtype.kind in "fiu"
+
+
+def _are_alike(options: Options) -> bool:
+    """Whether `matmul` by the transpose multiplies as `gram` does; see `Problem`'s `symmetric`."""
+    return options.scheme in ("auto", "classical") and options.reproducible != "rows"
 
 
 def _is_small_complex(x: Any, transpose: bool) -> bool:

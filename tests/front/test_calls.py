@@ -247,7 +247,7 @@ def test_products_modulo_several_numbers_are_recalled(recalled):
                 wanted = [(a + turn) @ b % p for p in moduli]
                 np.testing.assert_array_equal(found, wanted)
     for wrong in ([7, 11.0], (7, True), [7, [11]]):
-        with pytest.raises((TypeError, ValueError), match="modulus|moduli"):
+        with pytest.raises((TypeError, ValueError), match=r"modulus|moduli"):
             falcon.matmul(a, b, modulus=wrong)
     room = np.zeros((2, 3, 3), int)
     room[0] = a[:3, :3]

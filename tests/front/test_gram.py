@@ -101,6 +101,25 @@ def test_small_ones_are_what_large_ones_are(dtype):
         assert found[0].dtype == found[1].dtype
 
 
+SETTINGS = [{"threads": 1}, {"max_growth": 2.0}, {"scheme": "strassen"}, {"scheme": "classical"},
+            {"backend": "numpy"}, {"check": "verify"}, {"workspace_limit": "8MiB"}]  # fmt: skip
+OF_ENGINE = [{"reproducible": True}, {"reproducible": "rows"}]
+
+
+@pytest.mark.parametrize("how", SETTINGS + OF_ENGINE, ids=str)
+def test_settings_are_what_options_are(how, request):
+    if how in OF_ENGINE:
+        request.getfixturevalue("engine")
+    random = np.random.default_rng(0)
+    for shape, dtype in (((7, 5), "f4"), ((300, 200), "f4"), ((50, 70), "f8"), ((9, 8), "c16")):
+        x = random.standard_normal(shape).astype(dtype)
+        for transpose in (False, True):
+            given = falcon.gram(x, transpose=transpose, **how)
+            with falcon.config(**how):
+                for _ in range(2):
+                    assert falcon.gram(x, transpose=transpose).tobytes() == given.tobytes()
+
+
 @pytest.mark.parametrize("dtype", ["f4", "c16"])
 @pytest.mark.parametrize("batch", [(), (300,)])
 def test_small_ones_are_symmetric_to_the_last_bit(dtype, batch):
