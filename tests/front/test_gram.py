@@ -289,16 +289,14 @@ def test_nonfinite_complex_values_reach_the_diagonal_alike(size):
 
 
 @pytest.mark.usefixtures("engine")
-@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "c8"])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4"])
 def test_long_matrices_are_packed_in_passes(dtype):
     """With a workspace of a part of x, and all of C added to once for each pass."""
-    x = whole_numbers((9001, 33), dtype, largest=1)
+    x = whole_numbers((20001, 210), dtype, largest=1)
     full = exact(x)
-    if dtype in ("f4", "f8"):
-        tall = np.zeros((60000, 100), dtype)
-        plan = falcon.plan(tall.T, tall, backend="cpu", scheme="classical")
-        assert plan.problem.symmetric and plan.workspace < tall.nbytes / 2
-    for symmetric, w in itertools.product(("full", "lower", "upper"), (None, np.ones(9001))):
+    plan = falcon.plan(x.T, x, backend="cpu", scheme="classical")
+    assert plan.problem.symmetric and plan.workspace < x.nbytes
+    for symmetric, w in itertools.product(("full", "lower", "upper"), (None, np.ones(20001))):
         if w is not None:
             w = w.astype(x.real.dtype)
         c = full.copy()
