@@ -127,7 +127,7 @@ def lower(way):
 
     for module, values in (  # a name that the module does not have is an error
         (switch, {"THINNEST_OWN": 1, "SMALLEST_OWN": 0.0, "_LEAST_OF_LOOPS": 0.0,
-                  "LEAST_BATCH": 0.0}),
+                  "LEAST_BATCH_OF_LOOPS": 0.0}),
         (library, {"is_long_batch": lambda *_: True}),
         (calls, {"_small": lambda a, b, out: None}),
     ):  # fmt: skip

@@ -21,7 +21,7 @@ from falcon._core.uninterrupted import Block, forgetful, insist
 from falcon._numpy import original
 from falcon.decision.library import (
     BLAS_FLOP_BYTE,
-    LEAST_BATCH,
+    LEAST_BATCH_OF_LOOPS,
     LOOP_FLOP,
     NUMPY_PRODUCT,
     SMALLEST_OWN,
@@ -215,7 +215,7 @@ def _update(quiet: bool) -> None:
         _is_on = None
         try:
             least = SMALLEST_OWN, _LEAST_OF_LOOPS
-            batch = LEAST_BATCH, NUMPY_PRODUCT, BLAS_FLOP_BYTE, LOOP_FLOP
+            batch = LEAST_BATCH_OF_LOOPS, NUMPY_PRODUCT, BLAS_FLOP_BYTE, LOOP_FLOP
             einsum = getattr(inspect.unwrap(np.einsum), "__globals__", {}).get("c_einsum")
             to = _product, _missed
             _loops.replace(np.matmul, np.dot, einsum, *to, THINNEST_OWN, *least, batch)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .dtypes import DType
-from .matrix import Matrix, of_array
+from .matrix import Matrix, checked_out, of_array
 
 
 def has_own_rules(value: Any) -> bool:
@@ -33,8 +33,8 @@ def takes_over(value: Any) -> bool:
 def to_array(name: str, value: Any) -> np.ndarray:
     """Convert to an array; DataFrames become the array of their values.
 
-    Raises TypeError: the value is masked, sparse, not computed yet, not in host memory, or has
-    rules of its own.
+    Raises TypeError: the value is masked, sparse, not computed yet, not in host memory, lacks
+    entries, or has rules of its own.
     Raises ValueError: the value cannot be converted.
     """
     if type(value) is np.ndarray:
@@ -61,9 +61,35 @@ def to_array(name: str, value: Any) -> np.ndarray:
         return np.from_dlpack(value)
     try:
         # What `to_numpy` returns may be masked, as of awkward's arrays with None.
-        return to_array(name, value.to_numpy()) if hasattr(kind, "to_numpy") else np.asarray(value)
+        value = _values(name, value) if hasattr(kind, "to_numpy") else np.asarray(value)
+        return to_array(name, value)
     except ValueError as error:
         raise ValueError(f"{name} cannot be converted to an array: {error}") from None
+
+
+def _values(name: str, frame: Any) -> Any:
+    """Return the values of a DataFrame, or of one of its columns.
+
+    Raises TypeError: some are missing, which pandas' own types and polars mark beside the values.
+    """
+    kinds = getattr(frame, "dtypes", None)
+    kinds = list(kinds) if np.iterable(kinds) else [getattr(frame, "dtype", None)]
+    absent: Any = 0
+    if hasattr(frame, "null_count"):  # polars, Arrow
+        absent = frame.null_count() if callable(frame.null_count) else frame.null_count
+    elif any(hasattr(x, "na_value") for x in kinds):
+        absent = frame.isna()
+    if np.any(np.asarray(absent)):
+        raise TypeError(
+            f"{name} is a {type(frame).__name__} with missing values, which would be lost; fill "
+            f"them first ({name}.fillna(0), or {name}.fill_null(0) of polars)"
+        )
+    values = frame.to_numpy()
+    if getattr(getattr(values, "dtype", None), "hasobject", False):  # of pandas' own types
+        own = [getattr(x, "numpy_dtype", x) for x in kinds]
+        if own and all(isinstance(x, np.dtype) and x.kind in "biufc" for x in own):
+            values = frame.to_numpy(np.result_type(*own))
+    return values
 
 
 def is_dense(value: Any) -> bool:
@@ -100,13 +126,13 @@ class Host:
     """What backends for host memory share; `falcon._core.plan.Backend` is the interface."""
 
     def matrix(self, name: str, x: Any, device: int | None) -> Matrix:
-        """Describe an array; raise ValueError for an `out` that is read-only."""
+        """Describe an array; raise ValueError for an `out` that is read-only, or meets itself."""
         if name != "out":
             return of_array(to_array(name, x))
         x = to_target(x)
         if not x.flags.writeable:
             raise ValueError("out is read-only")
-        return of_array(x)
+        return checked_out(of_array(x))
 
     def empty(self, shape: tuple[int, int], dtype: DType, like: Any) -> np.ndarray:
         """Make an array by rows."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from .dtypes import DType, find
 
@@ -99,6 +100,31 @@ class Matrix:
             return np.may_share_memory(self.owner, other.owner)
         return meet(self.span, other.span)
 
+    @property
+    def meets_itself(self) -> bool:
+        """Whether two of its elements share memory, as those of a broadcast array do."""
+        reach = size = self.raw.itemsize if self.raw is not None else 1
+        axes = sorted((abs(s), n) for n, s in zip(self.shape, self.strides, strict=True) if n > 1)
+        for stride, n in axes:
+            if stride < reach:
+                break
+            reach += stride * (n - 1)
+        else:
+            return False
+        if 0 in self.shape:
+            return False
+        steps, shape = zip(*axes, strict=True)
+        x = as_strided(np.empty(1, f"V{size}"), shape, steps)  # nothing is read
+        while x.ndim:
+            if len(x) == 1:
+                x = x[0]
+                continue
+            half = (len(x) + 1) // 2
+            if np.shares_memory(x[:half], x[half:]):
+                return True
+            x = x[:half]  # the other half lies alike
+        return False
+
     def is_same(self, other: Matrix) -> bool:
         """Whether the two have the same elements at the same addresses."""
         return (
@@ -122,6 +148,16 @@ class Matrix:
 def meet(x: tuple[int, int], y: tuple[int, int]) -> bool:
     """Whether two spans of addresses have one in common."""
     return x[0] < y[1] and y[0] < x[1]
+
+
+def checked_out(out: Matrix) -> Matrix:
+    """Return an `out`; raise ValueError if two of its elements share memory."""
+    if out.meets_itself:
+        raise ValueError(
+            f"out has shape {out.shape} and strides {out.strides}, so that some of its elements "
+            "share memory (as after broadcast_to or expand); expected an array without such ones"
+        )
+    return out
 
 
 def dense(pointer: int, shape: tuple[int, ...], dtype: DType, owner: Any = None) -> Matrix:

@@ -8,11 +8,13 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf, prod
 from time import perf_counter
 from typing import Any
+from warnings import warn
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -37,7 +39,7 @@ _log = logging.getLogger("falcon")
 # Operations and sizes from which parts of a complex matrix, whose elements lie apart, are real
 # products; below, a BLAS's complex product takes as long, or half (300^3: 0.98, 512^3: 1.33 of it).
 _LEAST_PARTS, _SHORTEST_PART = 2e8, 128
-# Problems whose products could not be verified, which has been logged; dropped at that number.
+# Problems whose products could not be verified, of which a warning told; dropped at that number.
 _reported: set[Problem] = set()
 _MOST_REPORTED = 1024
 
@@ -216,12 +218,17 @@ def _verified(x: Product) -> Plan:
 
 
 def _report(problem: Problem, why: str) -> None:
-    """Log why a product could not be verified: a warning, once per problem."""
-    level = logging.DEBUG if problem in _reported else logging.WARNING
+    """Warn that a product could not be verified, once per problem; the log has all of them."""
+    _log.debug("falcon: %s: %s", problem, why)
+    if problem in _reported:
+        return
     if len(_reported) >= _MOST_REPORTED:
         _reported.clear()
     _reported.add(problem)
-    _log.log(level, "falcon: %s: %s", problem, why)
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("falcon."):
+        level, frame = level + 1, frame.f_back  # to the caller's line
+    warn(f"check='verify' of {problem}: {why}", RuntimeWarning, stacklevel=level)
 
 
 def without(options: Options, shape: tuple[int, ...], dtype: DType) -> Options:

@@ -11,13 +11,13 @@ import numpy.typing as npt
 from falcon._core.checks import check_switch
 from falcon._core.dtypes import DType, of
 from falcon._core.keywords import CallOptions, takes_options
-from falcon._core.options import KEYWORDS, Options, are_default
-from falcon._numpy.original import quiet_matmul
+from falcon._core.options import KEYWORDS, Options, are_default, settings
 
 from .adapters import Adapter, enter
 from .arithmetic import check_out, common_type, scalar_type
 from .execute import without
 from .gram_products import FEW_PRODUCTS, FEW_ROWS, STRIP, Products
+from .gram_small import by_halves, gram_of_small
 from .matmul import matmul
 from .planner import requested
 from .validate import check_added, check_shape, real_scalar, scalar
@@ -26,8 +26,6 @@ from .validate import check_added, check_shape, real_scalar, scalar
 _OPTIONS = tuple(name for name in KEYWORDS if name != "centre")
 Part = Literal["full", "lower", "upper"]
 _PARTS = get_args(Part)
-# Of rows of products with real and with imaginary parts, in their sum.
-_FACTORS = {(x, y): np.array([1, -1j if y else 1j], x) for x in "FD" for y in (False, True)}
 
 
 @overload
@@ -118,6 +116,10 @@ def gram(
     and complex numbers of these multiply by `weights` while they pack; other types, and NumPy's
     BLAS, take a panel of weighted rows at a time, and no less work than a general product.
 
+    Matrices of up to 128^3, and batches of them, with weights, `c`, a triangle or complex numbers,
+    are multiplied as any others, by a copy with weights, unless an option or setting is given; the
+    result is then made symmetric.
+
     See also docs/gram.md.
 
     Examples
@@ -131,13 +133,19 @@ def gram(
     """
     if symmetric not in _PARTS:
         raise ValueError(f"symmetric is {symmetric!r}; expected one of {', '.join(_PARTS)}")
-    plain_call = c is None and type(alpha) is type(beta) is float and (alpha, beta) == (1, 0)
-    plain_call = plain_call and symmetric == "full" and not (options or centred) and are_default()
-    plain_call = plain_call and weights is None
-    if plain_call and _is_real(x) and (out is None or type(out) is np.ndarray):
+    are_plain, is_default = not (options or centred), are_default()
+    plain_call = are_plain and c is None and type(alpha) is type(beta) is float
+    plain_call = plain_call and (alpha, beta) == (1, 0) and symmetric == "full" and weights is None
+    is_real = plain_call and _is_real(x) and (out is None or type(out) is np.ndarray)
+    if is_real and (is_default or _are_alike(settings())):
         return matmul(x, x.T, out) if transpose else matmul(x.T, x, out)  # recalls its calls
-    if plain_call and out is None and _is_small_complex(x, transpose):
-        return _by_halves(x, transpose, conjugate)
+    if plain_call and is_default and out is None and _is_small_complex(x, transpose):
+        return by_halves(x, transpose, conjugate)
+    if are_plain and is_default and (beta == 0) == (c is None):
+        how = symmetric, transpose, conjugate
+        small = gram_of_small(x, c, out, weights, alpha, beta, how)
+        if small is not None:
+            return small
     check_added(beta, c)
     adapter, x, c, target, weights = enter(x=x, c=c, out=out, weights=weights)
     chosen = requested("gram", _OPTIONS, options, adapter.device)
@@ -267,26 +275,17 @@ def _is_real(x: Any) -> bool:
     return type(x) is np.ndarray and x.ndim == 2 and x.dtype.kind in "fiu"
 
 
+def _are_alike(options: Options) -> bool:
+    """Whether `matmul` by the transpose multiplies as `gram` does; see `Problem`'s `symmetric`."""
+    return options.scheme in ("auto", "classical") and options.reproducible != "rows"
+
+
 def _is_small_complex(x: Any, transpose: bool) -> bool:
-    """Whether `_by_halves` multiplies it fastest."""
+    """Whether `by_halves` multiplies it fastest."""
     if not (type(x) is np.ndarray and x.ndim == 2 and x.size and x.dtype.char in "FD"):
         return False
     K, M = x.shape[:: -1 if transpose else 1]
     return bool(M <= FEW_ROWS and M * M * K <= FEW_PRODUCTS and x.dtype.isnative)
-
-
-def _by_halves(x: np.ndarray, transpose: bool, hermitian: bool) -> np.ndarray:
-    """Multiply real and imaginary parts as columns of one real matrix, and add up its entries.
-
-    The real product is symmetric to the last bit, so that the result is symmetric, or Hermitian.
-    """
-    columns = np.ascontiguousarray(x.T if transpose else x).view(x.dtype.char.lower())
-    product = matmul(columns.T, columns)  # recalls its calls
-    M = len(product) // 2
-    out = np.empty((M, M), x.dtype)
-    rows, factors = product.view(x.dtype).reshape(M, 2, M), _FACTORS[x.dtype.char, hermitian]
-    quiet_matmul(factors, rows, out.T if transpose else out)
-    return out
 
 
 def _copy(adapter: Adapter, x: Any, dtype: DType) -> Any:

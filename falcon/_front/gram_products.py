@@ -11,7 +11,7 @@ from falcon._backends import host_engine
 from falcon._core.dtypes import FLOAT32, DType, of
 from falcon._core.options import Options
 from falcon._core.problem import Problem
-from falcon._core.symmetric import copy_triangle
+from falcon._core.symmetric import copy_triangle, mirror
 from falcon._numpy.classical import store
 
 from .adapters import Adapter
@@ -132,7 +132,7 @@ class Products:
         turned = across.conj() if self.hermitian else across
         a, b = (x, turned) if self.transpose else (turned, x)
         multiply(Product(self.adapter, a, b, None, out, self.dtype, self.dtype, self.options))
-        self._mirror(out)
+        mirror(out, self.hermitian)
 
     def _by_panels(self, x: np.ndarray, out: np.ndarray, options: Options) -> None:
         """Multiply panels of `x`, and add up; a panel that has weights is a copy."""
@@ -150,20 +150,7 @@ class Products:
                 np.conjugate(b, out=b)
             a = part.conj().T if self.hermitian and not self.transpose else part.T
             multiply(Product(self.adapter, a, b, out, out, kind, kind, options, 1, 1))
-        self._mirror(out)
-
-    def _mirror(self, out: np.ndarray) -> None:
-        """Copy the lower triangle to the upper one."""
-        across, size = out.swapaxes(-1, -2), out.shape[-1]
-        with np.errstate(all="ignore"):
-            for start in range(0, size, STRIP):
-                strip = ..., slice(start, start + STRIP), slice(start, size)
-                below = across[strip].conj() if self.hermitian else across[strip]
-                np.copyto(out[strip], below, where=np.tri(*below.shape[-2:]) == 0)
-            if self.hermitian:
-                diagonal = out.imag.diagonal(axis1=-2, axis2=-1)
-                diagonal.flags.writeable = True
-                diagonal -= diagonal  # NaN and Inf leave NaN
+        mirror(out, self.hermitian)
 
     def _by_real(self, x: np.ndarray, full: np.ndarray, options: Options) -> None:
         """Compute P'P + Q'Q and P'Q - Q'P for x = P + iQ; unconjugated: P'P - Q'Q, P'Q + Q'P."""

@@ -88,6 +88,9 @@ def matmul(
     (5, 2)
     """
     arguments = tuple(options.items()) if options else ()
+    if options and isinstance(moduli := options.get("modulus"), list | tuple):  # lists have no hash
+        known = tuple((p, type(p)) for p in moduli)
+        arguments = tuple((k, known if k == "modulus" else x) for k, x in arguments)
     if dtype is not None:
         arguments = (*arguments, ("dtype", dtype))
     if (known := recall(a, b, out, arguments)) is not None:
@@ -95,7 +98,7 @@ def matmul(
     are_logical = type(a) is type(b) is np.ndarray and a.dtype.num == b.dtype.num == _BOOL
     are_logical = are_logical and (out is None or type(out) is np.ndarray) and not arguments
     is_counted = are_logical and _is_counted(a, b)
-    if are_logical and not is_counted and are_default():
+    if are_logical and not is_counted and are_default() and (out is None or out.flags.forc):
         return original.matmul(a, b, out)
     if isinstance(out, tuple) and len(out) == 1:
         out = out[0]
@@ -110,7 +113,8 @@ def matmul(
         result = np.not_equal(counts, 0, out=target)
         return adapter.wrap(result) if out is None else out
     if isinstance(chosen.modulus, tuple):
-        result = _by_moduli(adapter, a, b, target, dtype, chosen)
+        result, done = _by_moduli(adapter, a, b, target, dtype, chosen)
+        remember((a, b, None, target), arguments, state, done, result, adapter)
         return adapter.wrap(result) if out is None else out
     result = numpy_product(adapter, a, b, target, dtype, chosen)
     if result is NotImplemented:
@@ -218,8 +222,11 @@ def _multiplied(
 
 def _by_moduli(
     adapter: Adapter, a: Any, b: Any, out: Any, dtype: Any, options: Options
-) -> np.ndarray:
-    """Multiply modulo several numbers, whose axis is the first one of the result."""
+) -> tuple[np.ndarray, tuple[Plan, Bound] | None]:
+    """Multiply modulo several numbers, whose axis is the first one of the result.
+
+    Also return what `multiply` does, for matrices.
+    """
     a, b, moduli = adapter.array("a", a), adapter.array("b", b), moduli_of(options)
     target = None if out is None else adapter.target(out)
     written = result_type(adapter, {"a": a, "b": b}, dtype, target, max(moduli))
@@ -229,7 +236,7 @@ def _by_moduli(
     if target is not None:
         check_out(adapter, target, shape, written)
     overlaps = any(np.may_share_memory(target, x) for x in (a, b))
-    result: Any = target
+    done, result = None, target
     if target is None or overlaps:
         result = adapter.empty(shape, written, alike(dtype, (a, b)))
     if options.check == "verify":
@@ -242,10 +249,11 @@ def _by_moduli(
         left, right = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (left, right))
         for at in np.ndindex(*batch):
             out = made[(slice(None), *at)]
-            multiply(Product(adapter, left[at], right[at], None, out, *types, options))
+            done = multiply(Product(adapter, left[at], right[at], None, out, *types, options))
+        done = None if batch or viewed else done
     if overlaps:
         adapter.copy(result, target)
-    return result
+    return result, None if overlaps else done
 
 
 def _views(a: Any, b: Any, out: Any, batch: tuple[int, ...]) -> Callable[..., Any] | None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from falcon._core.bound import growth_of_rounded_sums
 from falcon._core.dtypes import BY_ARITHMETIC_ON_GPUS, CUDA, DType
-from falcon._core.matrix import Matrix
+from falcon._core.matrix import Matrix, checked_out
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Method, Plan
 from falcon._core.policy import Policy
@@ -123,7 +123,8 @@ class GpuBackend:
         """Describe an array in the memory of a device."""
         if device_of(x) != index:
             raise ValueError(f"{name} is on cuda:{device_of(x)}; this plan is for cuda:{index}")
-        return library_of(x).matrix(x)
+        found = library_of(x).matrix(x)
+        return checked_out(found) if name == "out" else found
 
     def empty(self, shape: tuple[int, int], dtype: DType, like: Any) -> Any:
         """Make an array by rows on the device of another one."""

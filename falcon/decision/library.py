@@ -27,6 +27,9 @@ _SMALLEST_OWN_OF_ROWS, _FEWEST_COLUMNS = 2.5e8, 64
 # BLAS, which runs on one thread where products are small, and of an operation in loops.
 LEAST_BATCH, _LARGEST_OF_BATCH = 20e-6, 2.0 * 256**3
 NUMPY_PRODUCT, BLAS_FLOP_BYTE, LOOP_FLOP = 40e-9, 2.5e-12, 3.5e-10
+# The same for np.matmul's loops on falcon: from them to Python takes 10 us longer, of which threads
+# must gain more (Zen 5 takes 0.4 of these seconds, Zen 3 twice as many).
+LEAST_BATCH_OF_LOOPS = 60e-6
 # The same for torch's tensors: torch.bmm runs on all threads, and a call takes falcon 15 us longer.
 LEAST_BATCH_OF_TENSORS = 400e-6
 # Operations up to which NumPy's loops multiply a matrix of integers by a vector, or matrices of 8

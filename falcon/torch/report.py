@@ -8,6 +8,7 @@ from typing import Any
 from falcon._core.text import format_table
 
 from .forward import Forward
+from .operands import DTYPES
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,10 @@ class Report:
             table.append((name, size, x["dtype"], x["scheme"] or "torch", str(x["min_m"] or "-"),
                           gain, f"{used / 2**20:.1f}", x["reason"]))  # fmt: skip
         taken = sum(x["scheme"] is not None for x in self.rows)
+        why = [x["reason"] for x in self.rows if x["reason"] and x["reason"] in DTYPES.values()]
+        first = [f"{why.count(x)} of {len(self.rows)} layers are torch's: {x}" for x in {*why}]
         lines = [
+            *first,  # a package that is missing
             format_table(table, left=4),
             f"{taken} of {len(self.rows)} layers on falcon, "
             f"{self.extra_bytes / 2**20:.1f} MiB of panels",

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from .support import SOME, over
+from .values import whole
 
 # Calls for matrices alone; vectors, batches and arrays without numbers have rules of their own in
 # the others (tests/front).
@@ -37,6 +38,14 @@ def test_shapes(subject):
     if subject.takes_scalars:
         refused(subject, a, b, other, beta=1, match=r"c has shape \(7, 5\); expected \(6, 5\)")
         refused(subject, a, b, beta=2, match="beta is 2 but c is missing")
+
+
+@over(lambda x: usual(x) and x.arrays.is_written)
+def test_out_whose_elements_share_memory(subject):
+    a, b = subject.operands((6, 8), (8, 5))
+    for layout in (x for x in subject.layouts if x.kind == "broadcast"):
+        out, _ = subject.arrays.place(whole(subject.result.name, (6, 5), 5), layout)
+        refused(subject, a, b, out=out, match="share memory|out is read-only")
 
 
 @over(lambda x: usual(x) and x.takes_scalars)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import as_strided
 
 from falcon._core.dtypes import FLOAT64, of
 from falcon._core.matrix import of_array
@@ -40,3 +41,22 @@ def test_elements_that_need_a_copy(x):
     assert (made.raw, made.is_direct, made.holds(FLOAT64)) == (x.dtype, False, False)
     assert made.is_transpose(of_array(x.T))
     assert not made.is_same(of_array(x.astype("f8")))
+
+
+@pytest.mark.parametrize("kind", ["f8", ">f8", "V3"])
+def test_elements_that_share_memory(kind):
+    """Against all addresses of all bytes."""
+    random, size, found = np.random.default_rng(0), np.dtype(kind).itemsize, set()
+    for _ in range(300):
+        ndim = random.integers(1, 4)
+        shape, steps = random.integers(0, 5, ndim), random.integers(-14, 15, ndim)
+        strides = [int(x) * (size if random.integers(2) else 1) for x in steps]
+        x = as_strided(np.zeros(9, kind), shape, strides)
+        places = np.zeros(1, int)
+        for n, stride in zip(shape, strides, strict=True):
+            places = np.add.outer(places, np.arange(n) * stride).ravel()
+        taken = np.add.outer(places, np.arange(size)).ravel()
+        shared = len({*taken.tolist()}) < taken.size
+        assert of_array(x).meets_itself == shared, (x.shape, x.strides)
+        found.add(shared)
+    assert found == {False, True}

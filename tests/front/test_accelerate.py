@@ -137,6 +137,14 @@ def test_what_is_symmetric_stays_so(off, dtype, name):
         assert not SYMMETRIC[name](a).any()
 
 
+def test_an_adjoint_with_nan_at_its_corners(off):
+    a = np.random.default_rng(0).standard_normal((600, 400, 2)).view("c16")[..., 0]
+    a[0, 0] = a[-1, -1] = complex(np.nan, 1)
+    with falcon.accelerate(quiet=True):
+        c = (a @ a.conj().T.copy())[1:-1, 1:-1]
+    assert np.isfinite(c).all() and not (c - c.conj().T).any()
+
+
 def test_the_bits_are_those_of_matmul(seen):
     out = np.empty_like(A)
     assert (falcon.matmul(A, B) == A @ B).all()

@@ -236,6 +236,29 @@ def test_alpha_and_beta_are_recalled(recalled, dtype, into):
         falcon.gemm(a, b, alpha=2.0, beta=1, out=out)
 
 
+def test_products_modulo_several_numbers_are_recalled(recalled):
+    a, b = np.arange(80).reshape(8, 10), np.arange(120).reshape(10, 12)
+    out = np.zeros((2, 8, 12), int)
+    for moduli in ([7, 11], (11, 7), [7, 13]):
+        for turn in range(2):
+            for given in ({}, {"out": out}):
+                found, was = recalled(falcon.matmul, a + turn, b, modulus=moduli, **given)
+                assert was == turn
+                wanted = [(a + turn) @ b % p for p in moduli]
+                np.testing.assert_array_equal(found, wanted)
+    for wrong in ([7, 11.0], (7, True), [7, [11]]):
+        with pytest.raises((TypeError, ValueError), match=r"modulus|moduli"):
+            falcon.matmul(a, b, modulus=wrong)
+    room = np.zeros((2, 3, 3), int)
+    room[0] = a[:3, :3]
+    for _ in range(2):  # out holds a
+        falcon.matmul(room[0].copy(), b[:3, :3], room, modulus=[7, 11])
+        room[0] = a[:3, :3]
+        falcon.matmul(room[0], b[:3, :3], room, modulus=[7, 11])
+        np.testing.assert_array_equal(room, [a[:3, :3] @ b[:3, :3] % p for p in (7, 11)])
+        room[0] = a[:3, :3]
+
+
 @pytest.mark.parametrize("how", [{}, {"scheme": "strassen"}, {"scheme": "classical"}])
 @pytest.mark.parametrize("function", [falcon.gemm, falcon.matmul])
 @pytest.mark.parametrize("dtype", ["f4", "c16"])

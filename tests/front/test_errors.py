@@ -5,6 +5,7 @@ What is the same for all calls and types: tests/contract/test_errors.py.
 
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import as_strided
 
 import falcon
 
@@ -130,6 +131,40 @@ def test_a_packed_operand_is_b_alone():
     ):
         with pytest.raises(TypeError, match="a PackedOperand, which gemm, matmul and plan take"):
             call()
+
+
+DOORS = [
+    lambda out: falcon.gemm(A, B, out=out()), lambda out: falcon.matmul(A, B, out=out()),
+    lambda out: falcon.matmul(A, falcon.pack(B), out=out()), lambda out: falcon.dot(A, B, out()),
+    lambda out: falcon.matmul(A > 0, B > 0, out("?")), lambda out: falcon.plan(A, B)(A, B, out()),
+    lambda out: falcon.matmul(A[None], B, out=out()[None]), lambda out: falcon.gram(B.T, out=out()),
+    lambda out: falcon.matmul(A.astype(object), B.astype(object), out(object)),
+    lambda out: falcon.einsum("ij,jk", A, B, out=out()),
+    lambda out: falcon.multi_dot([A, B], out=out()),
+    lambda out: falcon.matmul(I, J, out("i8")[None], modulus=[7]),
+    lambda out: falcon.scaled_matmul(A.astype("f4"), B.astype("f4"), out=out("f4")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", DOORS)
+@pytest.mark.parametrize("steps", [(0, 1), (1, 0), (0, 0), (1, 1), (2, 1), (-3, 2)])
+def test_an_out_whose_elements_share_memory(call, steps):
+    """Of each entry the last write would win."""
+    memory = []
+
+    def out(kind="f8"):
+        memory.append(np.zeros(99, kind))
+        size = memory[0].itemsize
+        return as_strided(memory[0][50:], (3, 5), [x * size for x in steps])
+
+    with pytest.raises(ValueError, match=r"out has shape .* its elements share memory"):
+        call(out)
+    assert not memory[0].any()
+
+
+def test_an_out_whose_rows_lie_between_one_another():
+    out = as_strided(np.zeros(99), (3, 5), (16, 24))
+    assert (falcon.gemm(A, B, out=out) == 4).all()
 
 
 class OfMpmath(list):

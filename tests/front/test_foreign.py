@@ -51,6 +51,63 @@ def test_frames(frame):
     assert falcon.plan(a, b).problem == falcon.plan(a.to_numpy(), b.to_numpy()).problem
 
 
+class Marked(Frame):
+    """Like pandas' frames of Float64, which hold objects, and mark what is missing."""
+
+    def __init__(self, values, absent=0):
+        super().__init__(values)
+        self.absent, self.dtypes = absent, [self] * values.shape[1]
+        self.na_value, self.numpy_dtype = None, values.dtype
+
+    def to_numpy(self, dtype=object):
+        return self.values.astype(dtype)
+
+    def isna(self):
+        return np.arange(self.values.size) < self.absent
+
+
+class Counted(Marked):
+    """Like polars', which write NaN for it."""
+
+    def null_count(self):
+        return self.absent
+
+
+def of_pandas(name):
+    def made(values, absent=0):
+        pandas = pytest.importorskip("pandas")
+        frame = pandas.DataFrame(values).astype(name)
+        frame.iloc[3, :absent] = pandas.NA
+        return frame
+
+    return made
+
+
+@pytest.mark.parametrize("call", [*CALLS, falcon.dot, lambda a, b: falcon.einsum("ij,jk", a, b)])
+@pytest.mark.parametrize("kind", [Marked, Counted, of_pandas("Float64"), of_pandas("Int64")])
+def test_frames_of_types_that_mark_missing_values(call, kind):
+    a, b = np.rint(A), np.rint(B)
+    found, wanted = call(kind(a), kind(b)), call(a, b)
+    assert type(found) is type(wanted)
+    if isinstance(found, np.ndarray):
+        assert found.dtype in (float, int)
+        np.testing.assert_array_equal(found, wanted)
+    for x, y in ((kind(a, 2), kind(b)), (a, kind(b, 1)), (kind(a, 1), b)):
+        with pytest.raises(TypeError, match=r" is a \w+ with missing values.*fill them first \("):
+            call(x, y)
+
+
+def test_frames_with_columns_of_several_types():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": [1, 2], "b": [0.5, np.nan], "c": [True, False]})
+    found = falcon.matmul(np.eye(2), frame.astype({"a": "Int64"}).drop(columns="b"))
+    assert found.dtype == float and found.tolist() == [[1, 1], [2, 0]]
+    found = falcon.matmul(np.eye(2), frame.drop(columns="c"))  # NaN is a float
+    np.testing.assert_array_equal(found, [[1, np.nan], [2, np.nan]])
+    with pytest.raises(ValueError, match="the inner dimensions"):
+        falcon.matmul(np.eye(2), pandas.DataFrame(index=range(3)))
+
+
 class Lazy:
     """Like Dask's collections; without a graph like arrays of xarray and pint."""
 

@@ -38,22 +38,102 @@ def part(full, symmetric, before):
     return np.where(lower if symmetric == "lower" else lower.T, full, np.asarray(before))
 
 
+# An option takes small matrices the way of large ones.
+@pytest.mark.parametrize("how", [{}, {"check": "none"}], ids=str)
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("symmetric", ["full", "lower", "upper"])
 @pytest.mark.parametrize("transpose", [False, True])
-def test_every_type(dtype, symmetric, transpose):
+def test_every_type(dtype, symmetric, transpose, how):
     for rows, columns in ((1, 1), (7, 5), (40, 130), (33, 300)):
         x = whole_numbers((columns, rows) if transpose else (rows, columns), dtype)
         full = exact(x, transpose)
-        got = falcon.gram(x, transpose=transpose, symmetric=symmetric)
+        how = {**how, "transpose": transpose, "symmetric": symmetric}
+        got = falcon.gram(x, **how)
         assert got.dtype == x.dtype
         np.testing.assert_array_equal(got, part(full, symmetric, 0))
         out = np.full_like(full, OTHER if full.dtype.kind != "u" else 9)
         before = out.copy()
-        falcon.gram(x, transpose=transpose, symmetric=symmetric, alpha=2, beta=3, c=full, out=out)
+        falcon.gram(x, alpha=2, beta=3, c=full, out=out, **how)
         with np.errstate(all="ignore"):
             wanted = (full.astype("c16" if full.dtype.kind == "c" else "i8") * 5).astype(x.dtype)
         np.testing.assert_array_equal(out, part(wanted, symmetric, before))
+
+
+SMALL = {
+    "batch": [(), (3,), (2, 5), (0,)], "sizes": [(7, 5), (1, 1), (40, 30), (3, 0), (0, 3)],
+    "transpose": [False, True], "conjugate": [True, False], "symmetric": ["full", "lower", "upper"],
+    "alpha": [1.0, 1, -2.0, 3, 0.0, 2.0**-200], "beta": [0.0, 1.0, 2, 2.0**-200],
+    "weights": ["", "one", "all", "swapped"], "out": ["", "new", "c", "x", "strided"],
+    "like": ["", "F", "swapped"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+def test_small_ones_are_what_large_ones_are(dtype):
+    """By default options, and by one that takes the other way."""
+    random = np.random.default_rng(0)
+    for _ in range(400):
+        s = {name: x[random.integers(len(x))] for name, x in SMALL.items()}
+        (K, M), batch = s["sizes"], s["batch"]
+        how = {name: s[name] for name in ("transpose", "conjugate", "symmetric", "alpha", "beta")}
+        x = whole_numbers((*batch, *((M, K) if s["transpose"] else (K, M))), dtype)
+        hermitian = s["conjugate"]
+        c = exact(whole_numbers((*batch, 4, M), dtype, 1), conjugate=hermitian)
+        x = {"": x, "F": np.asarray(x, order="F"), "swapped": x.astype(x.dtype.newbyteorder())}[
+            s["like"]
+        ]
+        if how["beta"]:
+            how["c"] = c
+        if s["weights"]:
+            w = whole_numbers(K if s["weights"] == "one" else (*batch, K), x.real.dtype, 2)
+            how["weights"] = w.astype(w.dtype.newbyteorder()) if s["weights"] == "swapped" else w
+        found = []
+        for options in ({}, {"check": "none"}):
+            room = np.full((*batch, M, 2 * M), OTHER, dtype)
+            out = {"new": room[..., :M].copy(), "strided": room[..., ::2]}.get(s["out"])
+            given, call = x.copy("K"), dict(how)
+            if s["out"] == "c" and "c" in how:
+                call["c"] = out = c.copy()
+            elif s["out"] == "x" and x.shape == c.shape and x.dtype == c.dtype:
+                out = given
+            made = falcon.gram(given, out=out, **call, **options)
+            assert out is None or made is out
+            found.append(made)
+        np.testing.assert_array_equal(*found, err_msg=str(s))
+        assert found[0].dtype == found[1].dtype
+
+
+SETTINGS = [{"threads": 1}, {"max_growth": 2.0}, {"scheme": "strassen"}, {"scheme": "classical"},
+            {"backend": "numpy"}, {"check": "verify"}, {"workspace_limit": "8MiB"}]  # fmt: skip
+OF_ENGINE = [{"reproducible": True}, {"reproducible": "rows"}]
+
+
+@pytest.mark.parametrize("how", SETTINGS + OF_ENGINE, ids=str)
+def test_settings_are_what_options_are(how, request):
+    if how in OF_ENGINE:
+        request.getfixturevalue("engine")
+    random = np.random.default_rng(0)
+    for shape, dtype in (((7, 5), "f4"), ((300, 200), "f4"), ((50, 70), "f8"), ((9, 8), "c16")):
+        x = random.standard_normal(shape).astype(dtype)
+        for transpose in (False, True):
+            given = falcon.gram(x, transpose=transpose, **how)
+            with falcon.config(**how):
+                for _ in range(2):
+                    assert falcon.gram(x, transpose=transpose).tobytes() == given.tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["f4", "c16"])
+@pytest.mark.parametrize("batch", [(), (300,)])
+def test_small_ones_are_symmetric_to_the_last_bit(dtype, batch):
+    random = np.random.default_rng(0)
+    x = random.standard_normal((*batch, 21, 130 if dtype == "f4" else 17, 2))
+    x = (x[..., 0] + 1j * x[..., 1] if dtype == "c16" else x[..., 0]).astype(dtype)
+    c, w = falcon.gram(x), random.standard_normal(21).astype(x.real.dtype)
+    x.flat[0], x.flat[-1] = np.inf, np.nan
+    with np.errstate(all="raise"):
+        for more in ({"weights": w}, {"c": c, "beta": 0.3}, {"weights": w, "alpha": 1e299}):
+            found = falcon.gram(x, **more)
+            np.testing.assert_array_equal(found, found.conj().swapaxes(-1, -2))
 
 
 @pytest.mark.usefixtures("engine")
@@ -208,6 +288,24 @@ def test_nonfinite_complex_values_reach_the_diagonal_alike(size):
     got = falcon.gram(x)
     assert np.isnan(got[7].imag).all() and np.isnan(got[:, 7].real).all()
     assert np.isfinite(np.delete(np.delete(got, 7, 0), 7, 1)).all()
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4"])
+def test_long_matrices_are_packed_in_passes(dtype):
+    """With a workspace of a part of x, and all of C added to once for each pass."""
+    x = whole_numbers((20001, 210), dtype, largest=1)
+    full = exact(x)
+    plan = falcon.plan(x.T, x, backend="cpu", scheme="classical")
+    assert plan.problem.symmetric and plan.workspace < x.nbytes
+    for symmetric, w in itertools.product(("full", "lower", "upper"), (None, np.ones(20001))):
+        if w is not None:
+            w = w.astype(x.real.dtype)
+        c = full.copy()
+        how = {"symmetric": symmetric, "weights": w, "backend": "cpu", "scheme": "classical"}
+        falcon.gram(x, c=c, out=c, alpha=2, beta=-1, **how)
+        np.testing.assert_array_equal(c, part(full, symmetric, full))
+        np.testing.assert_array_equal(falcon.gram(x, **how), part(full, symmetric, 0))
 
 
 def test_plans_of_symmetric_products(doors):

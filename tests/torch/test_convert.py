@@ -348,7 +348,9 @@ def test_bfloat16_without_ml_dtypes():
         assert type(model.bfloat16()) is falcon.torch.FalconLinear
         assert torch.equal(model(x), torch.nn.functional.linear(x, model.weight, model.bias))
         missing = "bfloat16 needs the package ml_dtypes: pip install ml_dtypes"
-        assert falcon.torch.convert_(model).rows[0]["reason"] == missing
+        report = falcon.torch.convert_(model, example=x)
+        assert report.rows[0]["reason"] == missing
+        assert str(report).splitlines()[0] == f"1 of 1 layers are torch's: {missing}"
         for product in (falcon.torch.linear, falcon.matmul):
             with pytest.raises(TypeError, match=missing):
                 product(x, x)

@@ -18,9 +18,11 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+import numpy as np
+
 from falcon._backends import DEVICE
 from falcon._core.dtypes import DType
-from falcon._core.matrix import Matrix
+from falcon._core.matrix import Matrix, checked_out
 from falcon._core.packed import PackedOperand
 from falcon._core.where import is_on_gpu as is_on_gpu
 
@@ -87,13 +89,13 @@ def enter(**operands: Any) -> tuple[Any, ...]:
     NumPy converts included, stays as it is. `c` and `out` alone do not bring a call to a GPU.
 
     Raises TypeError, ValueError: the operands belong to several libraries or devices, or are arrays
-    that cannot be viewed.
+    that cannot be viewed; or elements of `out` share memory.
     """
     on_gpu = False
     for name, x in operands.items():
         on_gpu = on_gpu or (x is not None and name not in ("c", "out") and is_on_gpu(x))
     if not on_gpu:
-        return host.viewed(operands)
+        return _checked(operands, *host.viewed(operands))
     arrays: dict[str, Any] = {}
     for name, x in operands.items():
         if isinstance(x, PackedOperand) and x.backend != DEVICE:
@@ -102,4 +104,12 @@ def enter(**operands: Any) -> tuple[Any, ...]:
             arrays[name] = x.source if isinstance(x, PackedOperand) else x
     from .device import of_arrays  # imported when first needed: 30 ms
 
-    return of_arrays(arrays), *operands.values()
+    return _checked(operands, of_arrays(arrays), *operands.values())
+
+
+def _checked(operands: dict[str, Any], adapter: Adapter, *views: Any) -> tuple[Any, ...]:
+    """Return what `enter` does; raise ValueError where elements of `out` share memory."""
+    out = dict(zip(operands, views, strict=True)).get("out")
+    if out is not None and (adapter.device is not None or isinstance(out, np.ndarray)):
+        checked_out(adapter.matrix(out))
+    return adapter, *views
