@@ -30,7 +30,7 @@ from falcon._core.scaling import (
     remeasure,
 )
 from falcon._core.settle import settled, units_of
-from falcon._core.units import NONE, Units, chosen, sampled
+from falcon._core.units import NONE, Units, chosen, norms_if_even, sampled
 
 from . import _core
 from .extension import isa
@@ -97,14 +97,15 @@ def forms(
     norms and sums, say that lines are scaled or centred, or that the product must be classical.
     """
     samples, units = (sampled(a), sampled(b.T)), NONE
-    if plan.guarded:
+    norms = norms_if_even(plan, samples) if plan.guarded else None
+    if norms is None and plan.guarded:
         found = chosen(plan, a, b, partial(_measure, plan, NONE), samples)
         if found is None:
             return False, None
         units = found
-    if units:
-        samples = samples[0] * units.of_a, samples[1] * units.of_b
-    return all(map(_looks_plain, samples)) and _forms(plan, a, b, c, workspace, units), units
+        samples = units.times(samples[0], 0), units.times(samples[1].T, 1).T
+    plain = map(_looks_plain, samples, norms or (None, None))
+    return all(plain) and _forms(plan, a, b, c, workspace, units), units
 
 
 def _forms(
@@ -139,12 +140,13 @@ def _forms(
     return not any(x is not None for x in equilibrated([Lines(*x) for x in cut], SCALED_FROM))
 
 
-def _looks_plain(lines: np.ndarray) -> bool:
-    """Whether lines of a sample have no mean, and like norms."""
+def _looks_plain(lines: np.ndarray, norms: np.ndarray | None = None) -> bool:
+    """Whether lines of a sample, of these squared norms, have no mean, and like norms."""
     with np.errstate(all="ignore"):
-        squares, means = np.square(lines).mean(axis=1), lines.mean(axis=1)
-        no_mean = np.square(means).sum() < _SAMPLED_MEAN * squares.sum()
-        return bool(no_mean and squares.max() < _SAMPLED_SPREAD * squares.min())
+        norms = np.square(lines).sum(axis=1) if norms is None else norms
+        sums = lines.sum(axis=1)
+        no_mean = np.square(sums).sum() < _SAMPLED_MEAN * lines.shape[1] * norms.sum()
+        return bool(no_mean and norms.max() < _SAMPLED_SPREAD * norms.min())
 
 
 def of_engine(plan: Plan, units: Units | None) -> tuple[Any, Any] | None:

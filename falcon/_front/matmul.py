@@ -236,7 +236,8 @@ def _by_moduli(
     if target is not None:
         check_out(adapter, target, shape, written)
     overlaps = any(np.may_share_memory(target, x) for x in (a, b))
-    done, result = None, target
+    done = None
+    result: Any = target
     if target is None or overlaps:
         result = adapter.empty(shape, written, alike(dtype, (a, b)))
     if options.check == "verify":
