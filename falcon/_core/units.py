@@ -85,7 +85,8 @@ def sampled(lines: np.ndarray, most: int = _SAMPLE) -> np.ndarray:
 
 def may_even(plan: Any) -> bool:
     """Whether a plan's products even units, if operands have any."""
-    return bool(plan.guarded and plan.scheme is not None and not plan.problem.is_exact)
+    p = plan.problem
+    return bool(plan.guarded and plan.scheme is not None and not p.is_exact and p.device is None)
 
 
 def of_packed(powers: np.ndarray | None) -> Units:

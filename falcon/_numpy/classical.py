@@ -86,9 +86,13 @@ def in_blocks(
 def store(
     product: np.ndarray, c: np.ndarray | None, beta: Any, out: np.ndarray, symmetric: str
 ) -> None:
-    """Write ``product + beta * c``, or a triangle of it, to `out`, a strip of rows at a time."""
+    """Write ``product + beta * c``, or a triangle of it, to `out`, a strip of rows at a time.
+
+    Matrices, or batches of them.
+    """
     if beta != 0 and c is not None:
-        _add(product, c, beta)
+        for at in np.ndindex(product.shape[:-2]):
+            _add(product[at], c[at], beta)
     # Only now may `out` be written: c may be out, or overlap it.
     if out is not product:
         copy_triangle(product, out, symmetric)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import falcon
+from falcon._core.rates import Rates
 
 da = pytest.importorskip("dask.array")
 dask = pytest.importorskip("dask")
@@ -360,3 +361,15 @@ def test_verify(kinds):
     assert wrong.why == expected.why
     assert wrong.why.startswith("wrong")
     assert wrong.residual == pytest.approx(expected.residual, rel=1e-6)
+
+
+def test_columns_in_different_units(doors):
+    doors.rates(Rates(1e9, 1e13, 1e13))
+    rng = np.random.default_rng(1)
+    units = 10 ** rng.uniform(-3, 3, 2400)
+    a = (rng.standard_normal((1100, 2400)) * units).astype("f4")
+    b = (rng.standard_normal((2400, 1100)) / units[:, None]).astype("f4")
+    exact = a.astype("f8") @ b
+    chunks = da.from_array(a, chunks=(1100, 1200)), da.from_array(b, chunks=(1200, 1100))
+    errors = [np.sqrt(np.mean((c - exact) ** 2)) for c in (falcon.dask.matmul(*chunks), a @ b)]
+    assert errors[0] <= 9 * errors[1]

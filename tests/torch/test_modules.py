@@ -4,9 +4,11 @@ import copy
 import io
 import sys
 
+import numpy as np
 import pytest
 
 import falcon
+from falcon._core.rates import Rates
 
 from .support import config, exact, integers, layer
 
@@ -231,3 +233,17 @@ def test_a_model_stays_as_it_was_if_converting_it_fails(doors):
     with pytest.raises(ZeroDivisionError):
         convert_(model, config())
     assert [type(x) for x in model] == [nn.Linear] * 2
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_features_in_different_units(doors, packed):
+    doors.rates(Rates(1e9, 1e13, 1e13))
+    doors.packs(packed)
+    rng = np.random.default_rng(1)
+    units = 10 ** rng.uniform(-3, 3, 1200)
+    x = (rng.standard_normal((1100, 1200)) * units).astype("f4")
+    w = (rng.standard_normal((1100, 1200)) / units).astype("f4")
+    exact = x.astype("f8") @ w.T
+    found = falcon.torch.linear(torch.from_numpy(x), torch.from_numpy(w)).numpy()
+    errors = (np.sqrt(np.mean((c - exact) ** 2)) for c in (found, x @ w.T))
+    assert next(errors) <= 9 * next(errors)
