@@ -22,6 +22,7 @@ from .matmul import matmul
 from .planner import requested
 from .validate import check_added, check_shape, real_scalar, scalar
 
+_STRIP_ELEMENTS = 2**14  # from which means are subtracted at a time, at least
 # `centre`, a setting, is of a product's errors; `centred` gives another matrix.
 _OPTIONS = tuple(name for name in KEYWORDS if name != "centre")
 Part = Literal["full", "lower", "upper"]
@@ -241,7 +242,8 @@ def _without_means(
         options = without(options, x.shape, kind)
     sums = np.result_type(wide, np.float64)
     left = np.empty(x.shape, wide)
-    strips = [(..., slice(i, i + STRIP), slice(None)) for i in range(0, x.shape[-2], STRIP)]
+    step = max(STRIP, _STRIP_ELEMENTS // x.shape[-1])
+    strips = [(..., slice(i, i + step), slice(None)) for i in range(0, x.shape[-2], step)]
     with np.errstate(all="ignore"):
         for some in [[y] for y in strips] if axis == -1 else [strips]:  # that share their means
             for read in (x, left) if sums == wide else (x,):
