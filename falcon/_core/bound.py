@@ -13,7 +13,7 @@ from falcon.schemes.metrics import sum_growth
 
 from .arrays import to_array
 from .centring import may_centre
-from .units import NONE, Units, chosen, may_even, measured_here, to_pack
+from .units import Units, chosen, may_even, measured_here, to_pack
 
 # Errors of plans that "auto" chooses stay below this times growth u sqrt(K) norm(a_i) norm(b_j).
 PROMISED = 1.5
@@ -51,9 +51,8 @@ def _units(plan: Any, a: np.ndarray, b: np.ndarray) -> list[Units]:
     """Return the units that a product may even: those of the sample, and where that may change."""
     if plan.problem.packed:
         return [to_pack(plan, b)]
-    first = chosen(plan, a, b, measured_here) or NONE
-    again = NONE if first else chosen(plan, a, b, measured_here, always=True) or NONE
-    return [first, again] if again else [first]
+    first = chosen(plan, a, b, measured_here)
+    return [first] if first else [first, chosen(plan, a, b, measured_here, always=True)]
 
 
 def _bound(plan: Any, rows: np.ndarray, columns: np.ndarray, proved: bool) -> np.ndarray:

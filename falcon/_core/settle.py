@@ -25,8 +25,8 @@ from .units import NONE, Measure, Units, chosen, fits, may_even, measured, measu
 _log = logging.getLogger("falcon")
 
 
-def units_of(plan: Plan, a: np.ndarray, b: Any, measure: Measure) -> Units | None:
-    """Return the units that samples of operands ask for; None: the product must be classical.
+def units_of(plan: Plan, a: np.ndarray, b: Any, measure: Measure) -> Units:
+    """Return the units that samples of operands ask for.
 
     This needs memory that counts within a limit, but before the workspace is taken.
     """
@@ -41,14 +41,14 @@ def settled(
     b: Any,
     measure: Measure,
     scaled: Callable[[Units], Scaling | None],
-    units: Units | None,
+    units: Units,
 ) -> Scaling | None:
     """Return how operands are multiplied; None: the product must be classical.
 
     `scaled`: `choose_scaling` of operands whose units are even. `units`: what `units_of` returns.
     """
-    found = None if units is None else scaled(units)
-    if units is None or found is None:
+    found = scaled(units)
+    if found is None:
         return None
     is_packed = isinstance(b, PackedOperand)
     if is_packed:
@@ -60,7 +60,7 @@ def settled(
     sizes = [measured(measure, a, 1), of_b]
     is_open = not (units or is_packed or plan.options.workspace_limit)
     if is_open and not fits(plan, units, sizes):
-        units = chosen(plan, a, b, measure, always=True) or NONE
+        units = chosen(plan, a, b, measure, always=True)
         found = scaled(units)
     if found is not None and fits(plan, units, sizes):
         return replace(found, units=units)

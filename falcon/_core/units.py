@@ -24,7 +24,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -117,122 +117,50 @@ def norms_if_even(plan: Any, samples: tuple[Any, Any]) -> list[np.ndarray] | Non
     norms, sizes = [], []
     with np.errstate(all="ignore"):
         for lines in samples:
-            if lines.dtype.char not in "fd":
-                return None
-            squares = np.square(lines)
+            squares = _squares(lines.astype(np.float32) if lines.itemsize < 4 else lines)
             norms.append(squares.sum(axis=1))
             sizes.append((1 / norms[-1]) @ squares)
-            least = np.finfo(lines.dtype).tiny
+            least = np.finfo(squares.dtype).tiny
             if not (least < norms[-1].min() and norms[-1].max() < np.inf and sizes[-1].min() > 0):
                 return None
         return norms if _added(plan, *sizes) <= _LOST * (sizes[0] @ sizes[1]) else None
 
 
 def chosen(
-    plan: Any,
-    a: np.ndarray,
-    b: np.ndarray,
-    measure: Measure,
-    samples: tuple[np.ndarray, np.ndarray] | None = None,
-    *,
-    always: bool = False,
-) -> Units | None:
-    """Return the powers for two operands; None: nothing evens them.
+    plan: Any, a: np.ndarray, b: np.ndarray, measure: Measure, *, always: bool = False
+) -> Units:
+    """Return the powers for two operands.
 
-    `samples`: of both, where `norms_if_even` has none. `always`: even the rows of B although those
-    do not ask for it.
+    `always`: even the rows of B although a sample does not ask for it.
     """
-    more = _MORE
-    if plan.options.workspace_limit is not None:  # of which shares take an eighth
-        more = int(
-            max(_TOGETHER, min(_MORE, plan.options.workspace_limit // (128 * plan.problem.K)))
-        )
-    if not always:
-        some = min(_SAMPLE, more)
-        if samples is None:
-            samples = sampled(a, some), sampled(b.T, some)
-            if norms_if_even(plan, samples) is not None:
-                return NONE
-        known = _Seen.of(a, b, measure, samples)
-        if known is None or known.loss(plan)[0] <= _LOST:
-            return NONE
-    known = _Seen.of(a, b, measure, (sampled(a, more), sampled(b.T, more)))
-    if known is None:
+    if not always and norms_if_even(plan, (sampled(a), sampled(b.T))) is not None:
         return NONE
-    before, at_least = known.loss(plan)
-    loss = before
-    if at_least <= _LOST and not always:
+    most, limit = _MORE, plan.options.workspace_limit
+    if limit is not None:  # of which shares take an eighth
+        most = max(_TOGETHER, min(_MORE, limit // (128 * plan.problem.K)))
+    shares = _shares(sampled(a, most)), _shares(sampled(b.T, most))
+    if not all(map(len, shares)):
         return NONE
-    exponents = np.zeros(plan.problem.K)
-    for _ in range(2):  # once units are even, lines count otherwise
-        step = _exponents(known.sizes[1])
-        exponents += step
-        known = known.times(np.exp2(2 * step))
-        loss, _ = known.loss(plan)
-        if loss <= _LOST:
-            break
-    if min(loss, before) > _allowed(plan):
-        return None
-    return NONE if before <= loss and not always else _units(plan, exponents, known.has_any)
+    of_a, any_a = _sizes(shares[0], a, measure, 1)
+    of_b, any_b = _sizes(shares[1], b, measure, 0)
+    # Few lines say little where an operand consists of few large steps.
+    doubt = max(_doubt(shares[0] @ of_b), _doubt(shares[1] @ of_a))
+    is_even = _added(plan, of_a, of_b) <= _LOST * (1 + 2 * doubt) * (of_a @ of_b)
+    return NONE if is_even and not always else _units(plan, _exponents(of_b), any_a & any_b)
 
 
-class _Seen(NamedTuple):
-    """What samples of A and B show."""
-
-    shares: list[np.ndarray]  # lines x K: of the line's squared norm
-    sizes: list[np.ndarray]  # squared norms of each step
-    has_any: np.ndarray  # whether both operands have anything but zeros at a step
-
-    @classmethod
-    def of(cls, a: Any, b: Any, measure: Measure, samples: tuple[Any, Any]) -> _Seen | None:
-        """Return None where no line can be measured."""
-        shares = [_shares(x) for x in samples]
-        if not all(map(len, shares)):
-            return None
-        found = [_sizes(shares[0], a, measure, 1), _sizes(shares[1], b, measure, 0)]
-        return cls(shares, [x for x, _ in found], found[0][1] & found[1][1])
-
-    def loss(self, plan: Any) -> tuple[float, float]:
-        """Return the squares of errors over those of even data; and what they are at least.
-
-        The latter because few lines say little where an operand consists of few large steps.
-        """
-        (a, b), (of_a, of_b) = self.shares, self.sizes
-        terms = of_a @ of_b
-        if not terms > 0:
-            return 1.0, 1.0
-        lost = _added(plan, of_a, of_b) / float(terms)
-        doubt = [_doubt(a @ of_b), _doubt(b @ of_a)]
-        return lost, lost / (1 + 2 * max(doubt))
-
-    def times(self, squares: np.ndarray) -> _Seen:
-        """Return what is seen once the columns of A are multiplied, and the rows of B divided."""
-        shares, sizes = [], []
-        with np.errstate(all="ignore"):
-            for i, powers in enumerate((squares, 1 / squares)):
-                some = self.shares[i] * powers
-                norms = some.sum(axis=1)
-                some /= norms[:, None]
-                seen = some.sum(axis=0)
-                by_norms = self.sizes[i] * powers * (1 / norms).mean()
-                shares.append(some)
-                sizes.append(np.where(seen > 0, seen, by_norms))
-        return self._replace(shares=shares, sizes=sizes)
+def _squares(lines: np.ndarray) -> np.ndarray:
+    squares = np.square(lines.real)
+    return squares + np.square(lines.imag) if lines.dtype.kind == "c" else squares
 
 
 def _shares(lines: np.ndarray) -> np.ndarray:
     """Return the share that each step has of a line's squared norm; not of lines without one."""
-    lines = lines.astype(np.result_type(lines.dtype, np.float64))
     with np.errstate(all="ignore"):
-        squares = np.square(lines.real)
-        if lines.dtype.kind == "c":
-            squares += np.square(lines.imag)
+        squares = _squares(lines.astype(np.result_type(lines.dtype, np.float64)))
         norms = squares.sum(axis=1)
         known = (norms > 0) & (norms < np.inf)
-        if not known.all():
-            squares, norms = squares[known], norms[known]
-        squares /= norms[:, None]
-    return squares
+        return squares[known] / norms[known, None]
 
 
 def _sizes(

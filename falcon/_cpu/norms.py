@@ -55,7 +55,7 @@ def scaling_of(
     nbytes: int,
     spare: float,
     others: tuple[np.ndarray | None, Any, Any],
-    units: Units | None,
+    units: Units,
 ) -> Scaling | None:
     """Return how the operands are scaled; None: the product must be classical.
 
@@ -74,8 +74,8 @@ def scaling_of(
     return settled(plan, a, b, partial(_measure, plan, NONE), scaled, units)
 
 
-def sampled_units(plan: Plan, a: np.ndarray, b: np.ndarray | PackedOperand) -> Units | None:
-    """Return the units of operands; None: the product must be classical."""
+def sampled_units(plan: Plan, a: np.ndarray, b: np.ndarray | PackedOperand) -> Units:
+    """Return the units of operands."""
     return units_of(plan, a, b, partial(_measure, plan, NONE))
 
 
@@ -90,7 +90,7 @@ def may_fuse(plan: Plan) -> bool:
 
 def forms(
     plan: Plan, a: np.ndarray, b: np.ndarray, c: np.ndarray, workspace: Any
-) -> tuple[bool, Units | None]:
+) -> tuple[bool, Units]:
     """Form the panels in the workspace and measure the operands meanwhile.
 
     Returns whether they are to be multiplied so, and their units: False where a sample, or then the
@@ -99,10 +99,7 @@ def forms(
     samples, units = (sampled(a), sampled(b.T)), NONE
     norms = norms_if_even(plan, samples) if plan.guarded else None
     if norms is None and plan.guarded:
-        found = chosen(plan, a, b, partial(_measure, plan, NONE), samples)
-        if found is None:
-            return False, None
-        units = found
+        units = chosen(plan, a, b, partial(_measure, plan, NONE))
         samples = units.times(samples[0], 0), units.times(samples[1].T, 1).T
     plain = map(_looks_plain, samples, norms or (None, None))
     return all(plain) and _forms(plan, a, b, c, workspace, units), units
