@@ -248,3 +248,15 @@ def test_the_engine_multiplies_by_units_first(isa, kind, order):
             _core.norms(z, norms, axis, 2, isa, kind, units=some)
             _core.norms(scaled, of_scaled, axis, 2, isa, kind)
             np.testing.assert_array_equal(norms, of_scaled)
+
+
+@pytest.mark.parametrize("backend", HOST)
+def test_floating_point_flags_stay_clean(backend):
+    a, b = units.drawn("9 decades", "f4", SHAPE)
+    a[7, 5], b[9, 11] = np.inf, np.nan
+    b[5] = 0
+    with np.errstate(all="ignore"):
+        expected = a @ b
+    with np.errstate(all="raise"):
+        found = guarded(a, b, "strassen", backend=backend)(a, b)
+    np.testing.assert_array_equal(np.isfinite(found), np.isfinite(expected))

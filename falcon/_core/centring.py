@@ -123,7 +123,10 @@ def all_ends(passes: Passes) -> np.ndarray:
 def sample(x: np.ndarray, factors: np.ndarray | None = None) -> np.ndarray:
     """Return some of a matrix's elements, times those of the factors of its rows or columns."""
     at = tuple(slice(None, None, max(1, n // _SAMPLE)) for n in x.shape)
-    return x[at] if factors is None else x[at] * np.broadcast_to(factors, x.shape)[at]
+    if factors is None:
+        return x[at]
+    with np.errstate(all="ignore"):
+        return x[at] * np.broadcast_to(factors, x.shape)[at]
 
 
 def _granule(x: np.ndarray) -> float:

@@ -223,7 +223,8 @@ def remeasure(
         for step in range(0, lines.shape[1], _STEPS):
             part = np.abs(lines[some, step : step + _STEPS])
             if powers is not None:
-                part = part * powers[step : step + _STEPS]
+                with np.errstate(all="ignore"):
+                    part = part * powers[step : step + _STEPS]
             present = part != 0
             if present.any():
                 nonzero |= present.any(axis=1)

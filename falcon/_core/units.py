@@ -67,7 +67,8 @@ class Units:
         powers = self.of_b if axis else self.of_a
         if powers is None:
             return x
-        return x * (powers[:, None] if axis else powers).astype(x.real.dtype)
+        with np.errstate(all="ignore"):
+            return x * (powers[:, None] if axis else powers).astype(x.real.dtype)
 
 
 NONE = Units()
