@@ -136,18 +136,20 @@ def chosen(
     """
     if not always and norms_if_even(plan, (sampled(a), sampled(b.T))) is not None:
         return NONE
-    most, limit = _MORE, plan.options.workspace_limit
-    if limit is not None:  # of which shares take an eighth
-        most = max(_TOGETHER, min(_MORE, limit // (128 * plan.problem.K)))
-    shares = _shares(sampled(a, most)), _shares(sampled(b.T, most))
-    if not all(map(len, shares)):
-        return NONE
-    of_a, any_a = _sizes(shares[0], a, measure, 1)
-    of_b, any_b = _sizes(shares[1], b, measure, 0)
-    # Few lines say little where an operand consists of few large steps.
-    doubt = max(_doubt(shares[0] @ of_b), _doubt(shares[1] @ of_a))
-    is_even = _added(plan, of_a, of_b) <= _LOST * (1 + 2 * doubt) * (of_a @ of_b)
-    return NONE if is_even and not always else _units(plan, _exponents(of_b), any_a & any_b)
+    limit = plan.options.workspace_limit
+    for most, trust in ((_SAMPLE, 0), (_MORE, 2))[always:]:
+        if limit is not None:  # of which shares take an eighth
+            most = max(_TOGETHER, min(most, limit // (128 * plan.problem.K)))
+        shares = _shares(sampled(a, most)), _shares(sampled(b.T, most))
+        if not all(map(len, shares)):
+            return NONE
+        of_a, any_a = _sizes(shares[0], a, measure, 1)
+        of_b, any_b = _sizes(shares[1], b, measure, 0)
+        # Few lines say little where an operand consists of few large steps.
+        doubt = trust * max(_doubt(shares[0] @ of_b), _doubt(shares[1] @ of_a))
+        if not always and _added(plan, of_a, of_b) <= _LOST * (1 + doubt) * (of_a @ of_b):
+            return NONE
+    return _units(plan, _exponents(of_b), any_a & any_b)
 
 
 def _squares(lines: np.ndarray) -> np.ndarray:
