@@ -74,11 +74,12 @@ def cpu_quota(root: Path = _ROOT) -> int | None:
     That is rounded up; None if there is no quota. `root`: the folder that holds /proc and /sys.
     """
     found = []
+    # UTF-8: other codecs are imported when first used, for which a forked child may wait.
     for folder in _folders(root, "cpu"):
         for files in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
             # The root of the tree has no such file; "max" and -1: no quota.
             with suppress(ArithmeticError, OSError, ValueError):
-                text = " ".join((folder / x).read_text("ascii") for x in files)
+                text = " ".join((folder / x).read_text("utf-8") for x in files)
                 quota, period = map(int, text.split())
                 if quota > 0:
                     found.append(max(1, -(-quota // period)))
@@ -92,10 +93,10 @@ def memory_limit(root: Path = _ROOT) -> int | None:
     for folder in _folders(root, "memory"):
         for name in ("memory.max", "memory.high", "memory.limit_in_bytes"):
             with suppress(OSError, ValueError):  # no such file, or "max"
-                found.append(int((folder / name).read_text("ascii")))
+                found.append(int((folder / name).read_text("utf-8")))
         # Of version 1: also the limits of groups above a container's, which it does not see.
         with suppress(LookupError, OSError, ValueError):
-            words = (folder / "memory.stat").read_text("ascii").split()
+            words = (folder / "memory.stat").read_text("utf-8").split()
             found.append(int(words[words.index("hierarchical_memory_limit") + 1]))
     return min((x for x in found if x < _UNLIMITED), default=None)
 
