@@ -260,3 +260,17 @@ def test_floating_point_flags_stay_clean(backend):
     with np.errstate(all="raise"):
         found = guarded(a, b, "strassen", backend=backend)(a, b)
     np.testing.assert_array_equal(np.isfinite(found), np.isfinite(expected))
+
+
+@pytest.mark.usefixtures("lcma")
+@pytest.mark.parametrize("backend", HOST)
+@pytest.mark.parametrize("kind", ["i4", "f2"])
+def test_operands_of_other_types_than_the_products(kind, backend):
+    rng = np.random.default_rng(10)
+    s = np.where(np.arange(1200) % 10 == 3, 100, 1)
+    a = (rng.integers(-9, 10, (1100, 1200)) * s).astype(kind)
+    b = (rng.integers(-9, 10, (1200, 1100)) * (101 - s)[:, None]).astype(kind)
+    exact = a.astype("f8") @ b.astype("f8")
+    how = {"backend": backend, "dtype": "f4"}
+    for found in (falcon.gemm(a, b, **how), falcon.gemm(a, falcon.pack(b, **how), dtype="f4")):
+        np.testing.assert_allclose(found, exact, rtol=0, atol=1e-5 * abs(exact).max())

@@ -62,11 +62,12 @@ class Units:
     def __bool__(self) -> bool:
         return self.of_a is not None
 
-    def times(self, x: np.ndarray, axis: int) -> np.ndarray:
-        """Return an operand times its powers: A (axis 0) or B, or itself where these are 1."""
+    def times(self, x: np.ndarray, axis: int, dtype: Any = None) -> np.ndarray:
+        """Return A (axis 0) or B times its powers, of a dtype; itself where these are 1."""
         powers = self.of_b if axis else self.of_a
         if powers is None:
             return x
+        x = x if dtype is None else x.astype(dtype, copy=False)
         with np.errstate(all="ignore"):
             return x * (powers[:, None] if axis else powers).astype(x.real.dtype)
 
@@ -118,7 +119,8 @@ def norms_if_even(plan: Any, samples: tuple[Any, Any]) -> list[np.ndarray] | Non
     norms, sizes = [], []
     with np.errstate(all="ignore"):
         for lines in samples:
-            squares = _squares(lines.astype(np.float32) if lines.itemsize < 4 else lines)
+            own = lines.dtype.char in "fdFD"
+            squares = _squares(lines if own else lines.astype(np.float64))
             norms.append(squares.sum(axis=1))
             sizes.append((1 / norms[-1]) @ squares)
             least = np.finfo(squares.dtype).tiny

@@ -97,10 +97,10 @@ class CpuRunner(PlanRunner):
                 is_finite = None
                 if scaling is not None:
                     means = scaling.centring
-                    run = layout if means is None else layout.within(most - means.nbytes)
+                    fitting = layout if means is None else layout.within(most - means.nbytes)
                     load(c, target, problem)
                     is_finite = _core.gemm(
-                        *(run, a, source, target, *numbers),
+                        *(fitting, a, source, target, *numbers),
                         row_scales=scaling.rows,
                         column_scales=scaling.columns,
                         centring=scaling.centring,

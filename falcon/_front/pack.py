@@ -146,7 +146,7 @@ def make(
                 return _not_packed(plain, source, pack_again)
         chosen = plan.options
         units = NONE if adapter.device is not None else to_pack(plan, source)
-        factor = units.times(factor, 1)
+        factor = units.times(factor, 1, plan.problem.operand.right.numpy)
         packed = replace(_packed(plan, source, factor, pack_again), units=units.of_b)
         if packed.scheme is not None and isinstance(packed.column_norms, np.ndarray):
             columns = packed.column_norms

@@ -129,7 +129,7 @@ def multiply(
         nonlocal evened
         if not _has_room(plan, _copied(plan, Scaling(units=units))):
             return None
-        evened = units.times(given[0], 0), units.times(given[1], 1)
+        evened = units.times(given[0], 0, dtype), units.times(given[1], 1, dtype)
         of_b = b if isinstance(b, PackedOperand) else evened[1]
         how = (measure_norms, memory, memory.nbytes, spare, passes, stages.block[:2])
         return choose_scaling(plan, evened[0], of_b, *how)

@@ -94,7 +94,7 @@ class NumpyRunner(PlanRunner):
                     c = None
                 elif not (has_stages and multiply(plan, a, b, product, alpha)):
                     if isinstance(b, PackedOperand):
-                        a = of_packed(b.units).times(a, 0)
+                        a = of_packed(b.units).times(a, 0, problem.operand.numpy)
                     classical(problem, a, right, product, copy=fits)
                     if isinstance(b, PackedOperand):
                         Scaling(columns=b.column_powers).undo(product)
