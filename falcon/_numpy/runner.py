@@ -17,6 +17,10 @@ from .classical import classical, copied_bytes, finish_bytes, in_blocks, store
 from .lcma import multiply
 from .threads import exceeds, limited
 
+# Multiplications of one matrix of a batch from which the matrices are multiplied one by one, as
+# np.matmul looks for signals before a batch alone: Ctrl-C waits for one of them.
+_LONG = 2**24
+
 
 class NumpyRunner(PlanRunner):
     """See the module's docstring."""
@@ -26,6 +30,8 @@ class NumpyRunner(PlanRunner):
     def _of_batch(self, a: Any, b: Any, out: Any, alpha: Any) -> Bound | None:
         problem, limit = self._plan.problem, self._plan.options.workspace_limit
         if alpha != 1 or problem.symmetric not in ("", "full") or not self._is_one_call(a, b):
+            return None
+        if problem.M * problem.N * problem.K > _LONG:
             return None
         direct = problem.a_direct and problem.b_direct
         if direct or not problem.symmetric or problem.is_exact:
