@@ -52,7 +52,7 @@ NUMBERS = {
     "flags": "_gpu.repaired._MOST", "tile": "_gpu.geometry.LEAST_TILE",
     "least_triangle": "_core.problem._LEAST_TRIANGLE_ON_GPU",
     "resident": "_gpu.geometry._REPAIR_RESIDENT",
-    "fused": "_cpu.norms._FUSED", "sampled_mean": "_cpu.norms._SAMPLED_MEAN",
+    "sampled_mean": "_cpu.norms._SAMPLED_MEAN",
     "sampled_spread": "_cpu.norms._SAMPLED_SPREAD",
     "torch_product": "torch.ops.LEAST_PRODUCT", "torch_rows": "torch.ops.LEAST_ROWS",
 }  # fmt: skip
@@ -296,17 +296,21 @@ class Doors:
             self._put((owner, name), call)
         return notes
 
-    def formed(self):
+    def plain(self):
         """Note of products that may be measured with their panels whether that was all."""
         runner, notes = import_module("falcon._cpu.runner"), []
 
-        def forms(*x, inner=runner.forms):
+        def multiplied(*x, inner=runner.multiplied):
             found = inner(*x)
-            notes.append(found[0])
+            notes.append(found[0] is not None)
             return found
 
-        self._put((runner, "forms"), forms)
+        self._put((runner, "multiplied"), multiplied)
         return notes
+
+    def measured_before(self):
+        """Let all operands be measured before their panels are formed."""
+        self._put("falcon._cpu.runner.plain_limits", lambda _: None)
 
     def entered(self, module):
         """Note that a module of the front looks at its operands, as no recalled call does."""

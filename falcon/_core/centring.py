@@ -11,7 +11,7 @@ times the whole sum, as two numbers, which are the only terms of most data. B's 
 too, for the sums of what is left of A. docs/accuracy.md has the bound.
 
 A mean is rounded to `_BITS` bits of the line's root mean square, and is 0 where it is below
-`_LEAST` of that, so that data without a mean stay as they are, and sparse lines sparse. Where norms
+`LEAST` of that, so that data without a mean stay as they are, and sparse lines sparse. Where norms
 bound all sums to the bits of accumulators, as for small whole numbers, nothing is rounded, and
 nothing centred: exact products stay exact.
 """
@@ -34,9 +34,9 @@ from .problem import Problem
 PADDING = 64
 # Measured (1200^3, three schemes): at a third, sparse positive data, whose zeros are lost, err as
 # much as before; if both operands are centred, at four tenths.
-_BITS, _LEAST, _LEAST_SECOND = 6, 0.35, 0.5
+_BITS, LEAST, _LEAST_SECOND = 6, 0.35, 0.5
 # Means of L elements without one are 1/sqrt(L) of their root mean square.
-_NOISE = 6.0
+NOISE = 6.0
 # Norms that are left are measured no smaller than this share of the line's.
 _LEAST_LEFT = 2.0**-20
 _SAMPLE = 32
@@ -153,8 +153,8 @@ def choose_centring(
     """
     a, b = totals
     cuts = _Cuts.of(passes)
-    of_a = _Means.of(squares[0], a.sums[0], cuts, _LEAST)
-    least = _LEAST if of_a is None else _LEAST_SECOND
+    of_a = _Means.of(squares[0], a.sums[0], cuts, LEAST)
+    least = LEAST if of_a is None else _LEAST_SECOND
     of_b = None if only_a else _Means.of(squares[1], b.sums[0], cuts, least)
     if of_a is None and of_b is None:
         return None
@@ -200,7 +200,7 @@ class _Cuts:
         for some in passes:
             spans.append(slice(first, first + len(some)))
             first += len(some)
-        least = _NOISE / np.sqrt(np.maximum(lengths, 1))
+        least = NOISE / np.sqrt(np.maximum(lengths, 1))
         return cls(tuple(spans), lengths[:, None], least[:, None])
 
 

@@ -45,7 +45,7 @@ _log = logging.getLogger("falcon")
 SCALED_FROM = 1.2
 _WORTH = 1.1
 # The largest over the least norm of lines, from which a sample may have missed the large ones.
-_UNSEEN = 4.0
+UNSEEN = 4.0
 # Logarithms of norms are rounded to 1/64 of an octave before they are compared.
 PARTS_OF_OCTAVE = 64
 # Kernels for splits take subnormal splits, products and sums for 0. That is less than a rounding
@@ -135,7 +135,7 @@ def choose_scaling(
 def is_wide(*squares: np.ndarray) -> bool:
     """Whether some lines are so much larger than others that a sample may have missed them."""
     given = [x[x > 0] for x in squares]
-    return any(x.size and x.max() >= _UNSEEN**2 * x.min() for x in given)
+    return any(x.size and x.max() >= UNSEEN**2 * x.min() for x in given)
 
 
 def _centring(

@@ -42,7 +42,7 @@ Measure = Callable[[Any, int, np.ndarray, np.ndarray, np.ndarray | None], float]
 _SAMPLE, _MORE, _TOGETHER = 8, 64, 4
 # From this loss on D is used, which costs 4.5 % of the time at 1500^3 (float32, Zen 3). Without
 # units, 8 lines of 1500 normal entries come to 0.98 to 1.02, lognormal ones (sigma 1) to 1.2.
-_LOST = 1.25
+LOST = 1.25
 # What "auto" may err by over np.matmul, in units of max_growth.
 _ALLOWED = 1.125
 # Larger powers of two are not used: a factor of C, the product of two, must be a float64.
@@ -107,7 +107,7 @@ def to_pack(plan: Any, b: np.ndarray) -> Units:
     known = sizes > 0
     # What is lost if the columns of A are the inverse of the rows of B.
     inverse = np.divide(1, sizes, out=np.zeros_like(sizes), where=known)
-    is_even = _added(plan, inverse, sizes) <= _LOST * known.sum()
+    is_even = _added(plan, inverse, sizes) <= LOST * known.sum()
     return NONE if is_even else _units(plan, _exponents(sizes), has_any)
 
 
@@ -126,7 +126,7 @@ def norms_if_even(plan: Any, samples: tuple[Any, Any]) -> list[np.ndarray] | Non
             least = np.finfo(squares.dtype).tiny
             if not (least < norms[-1].min() and norms[-1].max() < np.inf and sizes[-1].min() > 0):
                 return None
-        return norms if _added(plan, *sizes) <= _LOST * (sizes[0] @ sizes[1]) else None
+        return norms if _added(plan, *sizes) <= LOST * (sizes[0] @ sizes[1]) else None
 
 
 def chosen(
@@ -149,7 +149,7 @@ def chosen(
         of_b, any_b = _sizes(shares[1], b, measure, 0)
         # Few lines say little where an operand consists of few large steps.
         doubt = trust * max(_doubt(shares[0] @ of_b), _doubt(shares[1] @ of_a))
-        if not always and _added(plan, of_a, of_b) <= _LOST * (1 + doubt) * (of_a @ of_b):
+        if not always and _added(plan, of_a, of_b) <= LOST * (1 + doubt) * (of_a @ of_b):
             return NONE
     return _units(plan, _exponents(of_b), any_a & any_b)
 
@@ -236,7 +236,7 @@ def fits(plan: Any, units: Units, sizes: list[np.ndarray]) -> bool:
 
 
 def _allowed(plan: Any) -> float:
-    return max(_LOST, (_ALLOWED * plan.options.max_growth / plan.growth) ** 2)
+    return max(LOST, (_ALLOWED * plan.options.max_growth / plan.growth) ** 2)
 
 
 def _exponents(sizes: np.ndarray) -> np.ndarray:

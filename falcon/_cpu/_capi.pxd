@@ -36,7 +36,6 @@ cdef extern from "falcon_cpu.h" nogil:
         int k_grain, kc
         void (*write[2])()
         void (*write_parts)()
-        void (*sums_a)()
         void (*weigh)()
     ctypedef struct falcon_caches:
         ptrdiff_t l1d, l2, l3
@@ -44,6 +43,8 @@ cdef extern from "falcon_cpu.h" nogil:
     ctypedef struct falcon_blocking:
         ptrdiff_t mb, nb, kb, kc, mt, nt
         int stream_pack, stream_c
+    ctypedef struct falcon_plain:
+        double loss, sampled_mean, sampled_spread, mean, noise, wide, even, spread
     ctypedef struct falcon_problem:
         ptrdiff_t M, N, K
         const void *a
@@ -60,9 +61,7 @@ cdef extern from "falcon_cpu.h" nogil:
         const void *a_means
         const void *b_means
         ptrdiff_t a_means_step, b_means_step
-        double *a_sums
-        double *b_sums
-        int formed
+        const falcon_plain *plain
         const void *left
         const void *right
         int rank
@@ -76,6 +75,9 @@ cdef extern from "falcon_cpu.h" nogil:
     enum: FALCON_UPPER
     enum: FALCON_OUTER_PAD
     enum: FALCON_SEGMENT
+    enum: FALCON_NOT_PLAIN
+    size_t falcon_plain_bytes(const falcon_kernel *kern, const falcon_scheme *scheme,
+                              const falcon_problem *prob, const falcon_blocking *blk)
     ctypedef struct falcon_profile:
         double combine_a, combine_b, gemm, update, wait, total
         int threads, b_kept
@@ -225,15 +227,6 @@ cdef inline ptrdiff_t rows_of(str name, x, Py_buffer *v, ptrdiff_t columns, int 
         raise ValueError(f"{name} holds {v.len} bytes; expected rows of {columns} accumulators")
     out[0] = v.buf
     return v.len // (columns * acc)
-
-
-cdef inline int sums_of(x, Py_buffer *v, ptrdiff_t rows, ptrdiff_t lines, double **out) except -1:
-    """Rows of squares, and as many of sums, of `lines` lines, float64."""
-    PyObject_GetBuffer(x, v, PyBUF_ND | PyBUF_WRITABLE)
-    if v.itemsize != sizeof(double) or v.len != 2 * rows * lines * v.itemsize:
-        raise ValueError(f"sums hold {v.len} bytes; expected 2 x {rows} x {lines} float64")
-    out[0] = <double *>v.buf
-    return 0
 
 
 cdef inline dict profile_dict(const falcon_profile *prof):

@@ -34,7 +34,7 @@ class Layout:
     least: int
     blocking: tuple[int, ...]
     segments: list[list[int]]
-    slices: tuple[int, int, int] | None
+    plain_nbytes: int
     chunks: tuple[int, int, int]
     b_in_place: bool
     is_direct: bool

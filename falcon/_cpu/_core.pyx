@@ -183,7 +183,7 @@ def pack_b(Layout layout not None, b, column_scales=None):
 def gemm(Layout layout not None, a, b, c, alpha=1.0, beta=0.0, *, workspace=None,
          PackedB packed=None, bint profile=False, bint report=False, row_scales=None,
          column_scales=None, centring=None, mirror=None, conjugate=(False, False), weights=None,
-         sums=None, bint formed=False, units=None):
+         plain=None, units=None):
     """C = alpha A B + beta C in place; `c` may be strided but must not overlap a or b.
 
     layout: from plan(), for operands of these sizes; where they lie otherwise than planned, one
@@ -203,18 +203,18 @@ def gemm(Layout layout not None, a, b, c, alpha=1.0, beta=0.0, *, workspace=None
     rounding, the columns of a); given if and only if the layout is for them.
     mirror: like `c`, M x N: every entry that is written to C is copied to the same place of it (for
     C's other triangle, pass C transposed).
-    sums: of A's rows and of B's columns, float64 zeros, blocks times slices (see Layout.slices) x
-    lines for squared norms and as many for sums of elements: these are added up, the panels formed
-    in the workspace, and nothing is multiplied; returns whether that was possible for operands
-    that lie so.  formed: multiply what such a call has formed there.
+    plain: the numbers of a falcon_plain: nothing is multiplied unless operands are.  The workspace
+    then has layout.plain_nbytes more.
     Returns None; if report, whether all values of
-    alpha A B (before beta C is added) were finite; if profile, a dict of seconds (summed over
-    threads) and more.
+    alpha A B (before beta C is added) were finite; with plain, that, and None if operands are not,
+    or cannot be measured as they lie; if profile, a dict of seconds (summed over threads) and more.
     """
-    cdef Py_buffer v[16]  # a, b, c, mirror, workspace, scales, centring, weights, sums, units
+    cdef Py_buffer v[14]  # a, b, c, mirror, workspace, scales, centring, weights, units
     cdef falcon_problem p
     cdef const falcon_scheme *s = form_of(layout.scheme)
     cdef falcon_profile prof
+    cdef falcon_plain wanted
+    cdef size_t more = 0
     cdef ptrdiff_t of_a, of_b, left, right, segments, passes
     cdef int acc = layout.kern.acc, parts = 1 if s == NULL else s.parts
     cdef int nonfinite
@@ -223,7 +223,6 @@ def gemm(Layout layout not None, a, b, c, alpha=1.0, beta=0.0, *, workspace=None
     try:
         layout.take(v, a, b, c, mirror, packed, &p)
         cuts = None if centring is None else layout.segments
-        slices = layout.slices if sums is not None or formed else None
         layout = layout.fitting(&p)
         scalar_into(&p.alpha, alpha)
         scalar_into(&p.beta, beta)
@@ -236,8 +235,8 @@ def gemm(Layout layout not None, a, b, c, alpha=1.0, beta=0.0, *, workspace=None
         if s != NULL and s.parts == 2 and p.M and p.N and (p.K == 0 or alpha == 0):
             raise ValueError("complex operands need K > 0 and an alpha that is not 0")
         if units is not None:
-            rows_of("units", units[0], &v[14], max(p.K, 1), acc, &p.a_units)
-            rows_of("units", units[1], &v[15], max(p.K, 1), acc, &p.b_units)
+            rows_of("units", units[0], &v[12], max(p.K, 1), acc, &p.a_units)
+            rows_of("units", units[1], &v[13], max(p.K, 1), acc, &p.b_units)
         scales_of(row_scales, &v[5], p.M, &p.a_scale)
         scales_of(column_scales, &v[6], p.N, &p.b_scale)
         if centring is not None:
@@ -255,30 +254,30 @@ def gemm(Layout layout not None, a, b, c, alpha=1.0, beta=0.0, *, workspace=None
             p.rank = <int>(left // (passes * parts))
             p.a_means_step = parts * p.M if of_a > 1 else 0
             p.b_means_step = parts * p.N if of_b > 1 else 0
-        if sums is not None or formed:
-            if slices is None:
-                raise ValueError("the layout has no slices whose sums could be formed")
-            if slices != layout.slices:
-                return False
-            p.formed = formed
-        if sums is not None:
-            sums_of(sums[0], &v[12], slices[0] * slices[1], p.M, &p.a_sums)
-            sums_of(sums[1], &v[13], slices[0] * slices[1], p.N, &p.b_sums)
+        if plain is not None:
+            (wanted.loss, wanted.sampled_mean, wanted.sampled_spread, wanted.mean, wanted.noise,
+             wanted.wide, wanted.even, wanted.spread) = plain
+            p.plain, more = &wanted, layout.plain_nbytes
+            if not more:
+                return None
         if layout.is_small:
             if profile:
                 raise ValueError("a profile of a small product needs plan(..., is_blocked=True)")
             with nogil:
                 nonfinite = falcon_gemm_small(layout.kern, &p, layout.threads)
             return not nonfinite if report else None
-        w = layout.room(Workspace(layout.nbytes) if workspace is None else workspace, &v[4])
+        more += layout.nbytes
+        w = layout.room(Workspace(more) if workspace is None else workspace, &v[4], more)
         with nogil:
             nonfinite = falcon_gemm(layout.kern, s, &p, layout.threads, &layout.cut, w,
                                     &prof if profile else NULL)
         if profile:
             return profile_dict(&prof)
-        return not nonfinite if report or sums is not None else None
+        if nonfinite == FALCON_NOT_PLAIN:
+            return None
+        return not nonfinite if report or plain is not None else None
     finally:
-        release(v, 16)
+        release(v, 14)
 
 
 # Flop of a thread between two looks whether a signal (Ctrl-C) has come.
@@ -322,7 +321,8 @@ def gemm_batch(Layout layout not None, a, b, c, shape, steps, alpha=1.0, workspa
         if p.complex_b and not (layout.is_direct and alpha == 1):
             raise ValueError("complex matrices of this shape, or with this alpha, are no batch")
         if not layout.is_small:
-            w = layout.room(Workspace(layout.nbytes) if workspace is None else workspace, &v[4])
+            w = layout.room(Workspace(layout.nbytes) if workspace is None else workspace, &v[4],
+                            layout.nbytes)
         some = <ptrdiff_t>(layout.threads * FLOP_BETWEEN_SIGNALS
                            / (2.0 * p.M * p.N * p.K + 1000)) + 1
         while first < count:

@@ -79,14 +79,13 @@ cdef class Layout:
                                    &p.mirror_rs, &p.mirror_cs)
         return 0
 
-    cdef void *room(self, workspace, Py_buffer *v) except? NULL:
+    cdef void *room(self, workspace, Py_buffer *v, size_t nbytes) except? NULL:
         """Memory for a call in a Workspace, which grows, or in a buffer, which v holds."""
         if type(workspace) is Workspace:
-            (<Workspace>workspace).reserve(self.nbytes)
+            (<Workspace>workspace).reserve(nbytes)
         PyObject_GetBuffer(workspace, v, PyBUF_SIMPLE | PyBUF_WRITABLE)
-        if <size_t>v.len < self.nbytes or <uintptr_t>v.buf % 64:
-            raise ValueError(f"the workspace must hold {self.nbytes} bytes, aligned to 64; got "
-                             f"{v.len}")
+        if <size_t>v.len < nbytes or <uintptr_t>v.buf % 64:
+            raise ValueError(f"the workspace must hold {nbytes} bytes, aligned to 64; got {v.len}")
         return v.buf
 
     @property
@@ -134,18 +133,9 @@ cdef class Layout:
         return passes
 
     @property
-    def slices(self):
-        """Blocks of K, slices of each, slices of a segment; None: gemm forms no sums of lines."""
-        cdef const falcon_scheme *s = form_of(self.scheme)
-        cdef falcon_problem *p = &self.problem
-        cdef falcon_blocking *b = &self.cut
-        cdef ptrdiff_t block, step
-        is_single = b.mb >= p.M and b.nb >= p.N and b.kb >= p.K and p.packed_b == NULL
-        if s == NULL or s.parts > 1 or self.kern.sums_a == NULL or not is_single:
-            return None
-        block = -(-p.K // s.k)
-        step = min(b.kc, -(-block // self.kern.k_grain) * self.kern.k_grain)
-        return s.k, -(-block // step), max(1, FALCON_SEGMENT // step)
+    def plain_nbytes(self):
+        """Bytes of workspace beside nbytes for gemm(plain=...); 0: it measures no operands."""
+        return falcon_plain_bytes(self.kern, form_of(self.scheme), &self.problem, &self.cut)
 
     @property
     def chunks(self):

@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import partial
+from math import inf
 from typing import Any
 
 import numpy as np
 
 from falcon._core.arithmetic import INT64_BY_FLOAT64
-from falcon._core.centring import (
-    Passes,
-    Totals,
-    all_ends,
-    choose_centring,
-    may_centre,
-    sample,
-)
+from falcon._core.centring import LEAST, NOISE, Passes, Totals, all_ends, may_centre, sample
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.scaling import (
     LEAST_COMPONENT,
     SCALED_FROM,
-    Lines,
+    UNSEEN,
     Scaling,
     choose_scaling,
-    equilibrated,
-    is_wide,
     remeasure,
 )
 from falcon._core.settle import settled, units_of
-from falcon._core.units import NONE, Units, chosen, norms_if_even, sampled
+from falcon._core.units import LOST, NONE, Units, may_even
 
 from . import _core
 from .extension import isa
@@ -38,13 +31,13 @@ from .rounding import largest_sums
 
 _log = logging.getLogger("falcon")
 
-# Bytes of both operands from which they are measured while panels are formed: a pass over what the
-# caches do not hold takes longer than a second call and these functions (1500^3 float32: 1.4 ms,
-# 6 % of the product). Where a sample of some lines has a mean of this share (squared,
-# of its mean square; 16 elements without one come to 1/16), or rows that differ so, they are
-# measured before: the panels would have to be formed again.
-_FUSED = 8 << 20
+# Where a sample of some lines has a mean of this share (squared, of its mean square; 16 elements
+# without one come to 1/16), or rows that differ so, operands are measured before their panels are
+# formed: that would have to be done again.
 _SAMPLED_MEAN, _SAMPLED_SPREAD = 0.2, 16.0
+# Powers of two even out no squared norms that differ by less than half an octave's square; less
+# what logarithms are rounded by.
+_EVEN = 1.9
 
 
 def scaling_of(
@@ -60,7 +53,7 @@ def scaling_of(
     """Return how the operands are scaled; None: the product must be classical.
 
     `workspace`, `nbytes`, `spare`: as for `choose_scaling`. `units`: those of
-    `sampled_units`, or of `forms`.
+    `sampled_units`.
     `others`: c, alpha and beta, which count only where integers are multiplied by float64.
     """
     if plan.method.arithmetic is INT64_BY_FLOAT64:
@@ -79,71 +72,39 @@ def sampled_units(plan: Plan, a: np.ndarray, b: np.ndarray | PackedOperand) -> U
     return units_of(plan, a, b, partial(_measure, plan, NONE))
 
 
-def may_fuse(plan: Plan) -> bool:
-    """Whether the operands are worth measuring while their panels are formed."""
-    p, method = plan.problem, plan.method
-    size = (p.M + p.N) * p.K * p.operand.itemsize
-    wanted = (plan.guarded and plan.scheme is not None) or may_centre(plan)
-    plain = method.arithmetic is None and plan.options.workspace_limit is None
-    return wanted and plain and size >= _FUSED and method.layout.slices is not None
+def plain_limits(plan: Plan) -> tuple[float, ...] | None:
+    """Return what makes operands plain, as the engine measures them while it forms their panels.
 
-
-def forms(
-    plan: Plan, a: np.ndarray, b: np.ndarray, c: np.ndarray, workspace: Any
-) -> tuple[bool, Units]:
-    """Form the panels in the workspace and measure the operands meanwhile.
-
-    Returns whether they are to be multiplied so, and their units: False where a sample, or then the
-    norms and sums, say that lines are scaled or centred, or that the product must be classical.
+    It stops where they are not: where `scaling_of`, or units, may have something to do. None: they
+    are measured before.
     """
-    samples, units = (sampled(a), sampled(b.T)), NONE
-    norms = norms_if_even(plan, samples) if plan.guarded else None
-    if norms is None and plan.guarded:
-        units = chosen(plan, a, b, partial(_measure, plan, NONE))
-        samples = units.times(samples[0], 0), units.times(samples[1].T, 1).T
-    plain = map(_looks_plain, samples, norms or (None, None))
-    return all(plain) and _forms(plan, a, b, c, workspace, units), units
+    guards, centres, method = may_even(plan), may_centre(plan), plan.method
+    if not (guards or centres) or method.arithmetic is not None:
+        return None
+    if plan.options.workspace_limit is not None or not method.layout.plain_nbytes:
+        return None
+    return (
+        LOST if guards else inf,
+        _SAMPLED_MEAN if centres else inf,
+        _SAMPLED_SPREAD if guards else inf,
+        *((LEAST, NOISE) if centres else (inf, inf)),
+        *((UNSEEN**2, _EVEN, SCALED_FROM**2) if guards else (inf, inf, inf)),
+    )
 
 
-def _forms(
-    plan: Plan, a: np.ndarray, b: np.ndarray, c: np.ndarray, workspace: Any, units: Units
-) -> bool:
-    p, layout = plan.problem, plan.method.layout
-    blocks, slices, together = layout.slices or (0, 0, 1)
-    sums = [np.zeros((2, blocks * slices, lines)) for lines in (p.M, p.N)]
-    if not _core.gemm(
-        layout, a, b, c, workspace=workspace, sums=sums, units=of_engine(plan, units)
-    ):
-        return False
-    firsts = [i + s for i in range(0, blocks * slices, slices) for s in range(0, slices, together)]
-    least = float(np.finfo(p.operand.accumulator.numpy).tiny) * 2.0**20  # as in norms.c
-    with np.errstate(all="ignore"):
-        norms = [x[0].sum(axis=0) for x in sums]
-    if not all(least <= x.min() and x.max() < np.inf for x in norms):
-        return False
-    if may_centre(plan):
-        of_a, of_b = (np.add.reduceat([x[1], 0 * x[1]], firsts, axis=1) for x in sums)
-        factors = (units.of_a, units.of_b[:, None]) if units else (None, None)
-        seen = [sample(x, y) for x, y in zip((a, b), factors, strict=True)]
-        known = Totals(of_a, seen[0]), Totals(of_b, seen[1])
-        kind = p.operand.accumulator.numpy
-        if choose_centring(kind, layout.segments, (norms[0], norms[1]), known) is not None:
-            return False
-    if not plan.guarded:
-        return True
-    if is_wide(*norms):
-        return False
-    cut = zip(norms, (plan.scheme.m, plan.scheme.n), layout.chunks[:2], strict=True)
-    return not any(x is not None for x in equilibrated([Lines(*x) for x in cut], SCALED_FROM))
+def multiplied(
+    plan: Plan, a: np.ndarray, b: np.ndarray, limits: tuple[float, ...], call: Callable[..., Any]
+) -> tuple[bool | None, Units]:
+    """Call the engine for operands that may be plain, and for their units if it finds any.
 
-
-def _looks_plain(lines: np.ndarray, norms: np.ndarray | None = None) -> bool:
-    """Whether lines of a sample, of these squared norms, have no mean, and like norms."""
-    with np.errstate(all="ignore"):
-        norms = np.square(lines).sum(axis=1) if norms is None else norms
-        sums = lines.sum(axis=1)
-        no_mean = np.square(sums).sum() < _SAMPLED_MEAN * lines.shape[1] * norms.sum()
-        return bool(no_mean and norms.max() < _SAMPLED_SPREAD * norms.min())
+    Returns what it does: None if they are not plain; and their units.
+    """
+    found, units = call(plain=limits), NONE
+    if found is None and may_even(plan):
+        units = sampled_units(plan, a, b)
+        if units:
+            found = call(plain=(inf, *limits[1:]), units=of_engine(plan, units))
+    return found, units
 
 
 def of_engine(plan: Plan, units: Units | None) -> tuple[Any, Any] | None:

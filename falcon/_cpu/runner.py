@@ -7,6 +7,7 @@ workspace, and falls back to the classical algorithm where a value is not finite
 
 from __future__ import annotations
 
+from functools import partial
 from math import inf, prod
 from typing import Any
 
@@ -17,11 +18,10 @@ from falcon._core.dtypes import DType
 from falcon._core.packed import PackedOperand, Weighted
 from falcon._core.plan import Plan
 from falcon._core.runner import Bound, PlanRunner
-from falcon._core.scaling import Scaling
 from falcon._core.units import NONE
 
 from . import _core, blocking, pool, share
-from .norms import forms, may_fuse, of_engine, sampled_units, scaling_of
+from .norms import multiplied, of_engine, plain_limits, sampled_units, scaling_of
 from .operands import copied, image, load, needs_buffer, readable, store
 
 
@@ -70,7 +70,8 @@ class CpuRunner(PlanRunner):
         most = limit - (plan.workspace - nbytes) if limit and may_centre(plan) else inf
         may_fail = layout.scheme is not None and plan.options.check != "none"
         reports = may_fail or method.arithmetic is not None
-        fuses = may_fuse(plan)
+        limits = plain_limits(plan)
+        more = layout.plain_nbytes if limits else 0
 
         def run(a: Any, b: Any, c: Any, out: Any, mirror: Any = None) -> None:
             if plan.threads > 1:
@@ -82,39 +83,40 @@ class CpuRunner(PlanRunner):
             source = readable(b, right) if copies[1] else source
             target = np.empty((problem.M, problem.N), problem.result.numpy) if buffered else out
             given: Any = b if is_packed else source
-            units = NONE if fuses else sampled_units(plan, a, given)
-            workspace = kept.take(nbytes if most == inf else room)
+            units = NONE if limits else sampled_units(plan, a, given)
+            workspace = kept.take((nbytes if most == inf else room) + more)
             how: dict[str, Any] = {"workspace": workspace, "weights": weights}
             how["mirror"] = image(problem, target, None if buffered else mirror)
             try:
-                how["formed"] = False
-                if fuses:
-                    how["formed"], units = forms(plan, a, given, target, workspace)
-                scaling: Scaling | None = Scaling(units=units)
-                if not how["formed"]:
+                is_finite, is_refused = None, False
+                if limits:
+                    load(c, target, problem)
+                    call = partial(_core.gemm, layout, a, source, target, *numbers, **how)
+                    is_finite, units = multiplied(plan, a, given, limits, call)
+                if is_finite is None:
                     known = (workspace, room, most - room, (c, *numbers), units)
                     scaling = scaling_of(plan, a, given, *known)
-                is_finite = None
-                if scaling is not None:
-                    means = scaling.centring
-                    fitting = layout if means is None else layout.within(most - means.nbytes)
-                    load(c, target, problem)
-                    is_finite = _core.gemm(
-                        *(fitting, a, source, target, *numbers),
-                        row_scales=scaling.rows,
-                        column_scales=scaling.columns,
-                        centring=scaling.centring,
-                        units=of_engine(plan, scaling.units),
-                        packed=packed,
-                        report=reports,
-                        **how,
-                    )
-                if scaling is None or is_finite is False:
+                    is_refused = scaling is None
+                    if scaling is not None:
+                        load(c, target, problem)
+                        means = scaling.centring
+                        fitting = layout if means is None else layout.within(most - means.nbytes)
+                        is_finite = _core.gemm(
+                            *(fitting, a, source, target, *numbers),
+                            row_scales=scaling.rows,
+                            column_scales=scaling.columns,
+                            centring=means,
+                            units=of_engine(plan, scaling.units),
+                            packed=packed,
+                            report=reports,
+                            **how,
+                        )
+                if is_refused or (reports and is_finite is False):
                     # Norms that cannot be measured, NaN or Inf in the input, a sum that overflowed:
                     # return what the classical algorithm returns.
-                    again = b.source_to_redo(scaling is None) if is_packed else b
+                    again = b.source_to_redo(is_refused) if is_packed else b
                     load(c, target, problem)
-                    classical, how["formed"] = blocking.to_redo(problem, layout, buffered), False
+                    classical = blocking.to_redo(problem, layout, buffered)
                     _core.gemm(classical, a, readable(again, right), target, *numbers, **how)
             finally:
                 kept.give(workspace, nbytes)

@@ -16,15 +16,27 @@ ISAS = [] if _core is None else _core.supported_isas()
 SHAPES = [(150, 170, 301), (64, 96, 1100), (31, 33, 35), (5, 700, 900)]
 
 
-def formed(layout, a, b, c):
-    """Form panels and sums, then multiply; return the sums of both operands."""
-    blocks, slices, _ = layout.slices
-    sums = [np.zeros((2, blocks * slices, n)) for n in c.shape]
-    workspace, before = _core.Workspace(layout.nbytes), c.copy()
-    assert _core.gemm(layout, a, b, c, workspace=workspace, sums=sums)
+ANY = (np.inf,) * 8  # all operands with norms are plain
+
+
+def slices_of(layout, K):
+    """Return the blocks of K, and the slices of each."""
+    blocks, block = layout.scheme.format[1], -(-K // layout.scheme.format[1])
+    return blocks, -(-block // layout.blocking[3])
+
+
+def measured(layout, a, b, c):
+    """Multiply operands that are plain; return the sums of both."""
+    workspace = _core.Workspace(layout.nbytes + layout.plain_nbytes)
+    before = c.copy()
+    assert _core.gemm(layout, a, b, c, workspace=workspace, plain=(np.inf, 0, *ANY[2:])) is None
     assert same_bits(c, before)  # nothing is multiplied
-    _core.gemm(layout, a, b, c, workspace=workspace, formed=True)
-    return sums
+    assert _core.gemm(layout, a, b, c, workspace=workspace, plain=ANY)
+    lines = c.shape[::-1] if c.flags.f_contiguous and not c.flags.c_contiguous else c.shape
+    counts = [2 * np.prod(slices_of(layout, a.shape[1])) * n for n in lines]
+    sums = np.frombuffer(workspace, float, sum(counts), layout.nbytes).copy()
+    found = [x.reshape(2, -1, n) for x, n in zip(np.split(sums, counts[:1]), lines, strict=True)]
+    return found if lines == c.shape else found[::-1]
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -48,9 +60,9 @@ def test_sums_are_those_of_the_slices(isa, kind, scheme):
             once = np.full_like(c, np.nan)
             _core.gemm(layout, x, y, once)
             c[...] = np.nan
-            sums = formed(layout, x, y, c)
+            sums = measured(layout, x, y, c)
             assert same_bits(c, once), (M, N, K, order)
-            blocks, slices, _ = layout.slices
+            blocks, slices = slices_of(layout, K)
             block = -(-K // blocks)
             step = min(layout.blocking[3], block)
             for z, found in ((a, sums[0]), (b.T, sums[1])):
@@ -76,7 +88,7 @@ def test_sums_do_not_depend_on_threads(kind):
                 a_by_columns=order == "F",
                 b_by_rows=order == "C",
             )
-            found.append(formed(layout, a, b, np.zeros((400, 300), dtype)))
+            found.append(measured(layout, a, b, np.zeros((400, 300), dtype)))
         assert all(same_bits(x, y) for some in found for x, y in zip(some, found[0], strict=True))
 
 
@@ -113,17 +125,19 @@ DATA = {
 @pytest.mark.parametrize("sampled", [True, False])
 def test_products_do_not_depend_on_how_operands_are_measured(doors, kind, sampled):
     rng = np.random.default_rng(3)
-    change, is_formed = DATA[kind]
+    change, is_plain = DATA[kind]
     a, b = (x.astype("f4") for x in change(*rng.standard_normal((2, 500, 500))))
     if not sampled:  # all operands look plain: norms and sums alone say what they are
         doors.numbers(sampled_mean=np.inf, sampled_spread=np.inf)
-    seen = doors.formed()
+    seen = doors.plain()
     with np.errstate(all="ignore"):
-        for scheme in ("strassen", "3x4x6:54"):
-            found = []
-            for least in (0, np.inf):
-                doors.numbers(fused=least)
+        found = []
+        for before in (False, True):
+            if before:
+                doors.measured_before()
+            for scheme in ("strassen", "3x4x6:54"):
                 plan = replace(falcon.plan(a, b, scheme=scheme, backend="cpu"), guarded=True)
                 found.append(plan(a, b))
-            assert same_bits(*found)
-    assert seen == [is_formed] * 2
+        assert same_bits(*found[::2])
+        assert same_bits(*found[1::2])
+    assert seen == [is_plain] * 2

@@ -69,6 +69,18 @@ typedef struct {
 /* All entries (i, j) of C, those with i >= j, or those with i <= j. */
 enum falcon_triangle { FALCON_WHOLE, FALCON_LOWER, FALCON_UPPER };
 
+/* What makes operands plain, so that a scheme adds their lines as they are.  In a sample, over all of K: terms that are
+ * at most `loss` times what the sizes of its steps say (INFINITY: not looked at), squared sums of lines of less than
+ * sampled_mean times the product of K and their squared norms, squared norms that differ by less than sampled_spread.
+ * Then, measured while panels are formed: sums of lines, and of their segments, of less than `mean` times their length
+ * times the line's root mean square, of segments also if less than `noise` times the root of their length; squared
+ * norms that differ by less than `wide`, and within each group of lines that are added by less than `even`, or whose
+ * means over least ones come to no more than `spread` for A times B. */
+typedef struct {
+    double loss, sampled_mean, sampled_spread, mean, noise, wide, even, spread;
+} falcon_plain;
+enum { FALCON_NOT_PLAIN = 2 };
+
 enum { FALCON_OUTER_PAD = 64, FALCON_SEGMENT = 512 };
 typedef struct {
     ptrdiff_t M, N, K;
@@ -95,11 +107,10 @@ typedef struct {
      * segment to segment; 0: all have the same means. */
     const void *a_means, *b_means;
     ptrdiff_t a_means_step, b_means_step;
-    /* NULL, or zeros: then panels are formed, and nothing is multiplied.  For each slice of K of each block, in their
-     * order, the squared norm of every line of A or of B is added here, and behind all of them the sum of its
-     * elements.  Needs a scheme of real matrices, a kernel with sums, and a single pass. */
-    double *a_sums, *b_sums;
-    int formed; /* such a call has formed the panels in this workspace: multiply */
+    /* NULL, or what operands must be for the product to be made: see falcon_plain.  Needs falcon_plain_bytes more of
+     * workspace.  There, for each slice of K of each block, in their order, are the squared norms of all lines of A, as
+     * the engine sees it, and behind all of them the sums of their elements; then those of B. */
+    const falcon_plain *plain;
     /* What is added to A B for that, and before alpha: in each pass over K, for the real and the imaginary part, `rank`
      * rows of M + FALCON_OUTER_PAD accumulators and of N + FALCON_OUTER_PAD, whose outer products are summed up. */
     const void *left, *right;
@@ -148,8 +159,12 @@ int falcon_reads_b_in_place(const falcon_kernel *kern, const falcon_scheme *sche
 /* Exactly the bytes that falcon_gemm uses with this (filled) blocking. */
 size_t falcon_workspace(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob, int threads,
                         const falcon_blocking *blk);
+/* Bytes of workspace that a call with `plain` needs behind these; 0: it cannot be made.  That takes a scheme of real
+ * matrices, a kernel with sums, and a single pass. */
+size_t falcon_plain_bytes(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob,
+                          const falcon_blocking *blk);
 /* Runs the call with a filled blocking, and returns whether a value of alpha*A*B (of one K pass, before beta*C is
- * added) was NaN or infinite when it was written.  workspace: 64-byte aligned, of falcon_workspace bytes; profile may
+ * added) was NaN or infinite when it was written; FALCON_NOT_PLAIN: C is as it was.  workspace: 64-byte aligned, of falcon_workspace bytes; profile may
  * be NULL. May be called by several threads at once.  Complex matrices need a scheme, alpha != 0, K > 0 and a kernel
  * with write_parts. */
 int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob, int threads,

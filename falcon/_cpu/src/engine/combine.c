@@ -83,12 +83,15 @@ static void level_strip(const fl_pass *p, const fl_operand *o, fl_strip x, int q
                  s.lines);
 }
 
-/* Add up the lines of a strip of input q. */
+/* Add up the lines of a strip of input q, from the first of a slice on. */
 static void sum_strip(const fl_pass *p, const fl_operand *o, fl_strip x, int q, const char *strip) {
     const fl_span s = span_of(o, x, q);
     double *squares = o->sums + (s.block * p->slices + x.k / p->kc) * o->lines + s.line;
+    double *totals = squares + o->n_k_blocks * p->slices * o->lines;
+    for (ptrdiff_t i = 0; x.k % p->kc == 0 && i < s.lines; i++)
+        squares[i] = totals[i] = 0;
     if (!s.is_empty)
-        o->add_up(strip, s.steps, squares, squares + o->n_k_blocks * p->slices * o->lines, s.lines);
+        o->add_up(strip, s.steps, squares, totals, s.lines);
 }
 
 /* Prefetch the source lines of `panels` neighbouring strips (line_stride 1). */

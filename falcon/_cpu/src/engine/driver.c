@@ -28,7 +28,7 @@ typedef struct {
     /* The open stage: written by open_stage() alone, while no thread works. */
     ptrdiff_t m0, n0, k0; /* where its pass begins; k0 < 0 before the first */
     fl_pass pass;
-    int stage;
+    int stage, rejected; /* whether operands are not plain */
     int narrow_scales; /* see falcon_unscale_fn */
     ptrdiff_t units_a; /* COMBINE: units of A, before those of B */
 } fl_job;
@@ -67,7 +67,6 @@ static fl_operand operand(const fl_job *j, int is_a, const void *src, ptrdiff_t 
                     .times_units = is_a ? j->kern->units_a : j->kern->units_b,
                     .level = is_a ? j->kern->level_a : j->kern->level_b,
                     .add_up = is_a ? j->kern->sums_a : j->kern->sums_b,
-                    .sums = is_a ? j->prob->a_sums : j->prob->b_sums,
                     .program = s == &fl_classical_scheme ? NULL
                                : from_a                  ? &s->u
                                                          : &s->v};
@@ -137,6 +136,10 @@ static void make_pass(fl_job *j) {
     p->left = q->rank ? (const char *)q->left + (before * p->left_step + m0) * kern->acc : NULL;
     p->right = q->rank ? (const char *)q->right + (before * p->right_step + n0) * kern->acc : NULL;
     p->alpha = q->alpha, p->beta = k0 == 0 ? q->beta : (falcon_scalar){1.0, 0.0, 1};
+    if (q->plain) {
+        p->a.sums = (double *)(j->ws + j->lay.total);
+        p->b.sums = p->a.sums + 2 * p->a.n_k_blocks * p->slices * p->a.lines;
+    }
     p->stream_pack = j->cut.stream_pack == 2;
     p->triangle = q->triangle, p->diagonal = m0 - n0;
     if (q->mirror && k0 + K == q->K) {
@@ -168,19 +171,28 @@ static int next_pass(fl_job *j) {
 
 static ptrdiff_t open_stage(void *job, ptrdiff_t *grab) {
     fl_job *j = job;
+    const falcon_plain *plain = j->prob->plain;
     for (;;) {
-        if (j->stage == COMBINE && !j->pack_to && !j->prob->a_sums) {
+        if (j->stage == COMBINE && !j->pack_to) {
+            if (plain && !fl_sums_are_plain(&j->pass, plain)) {
+                j->rejected = 1;
+                return 0;
+            }
             j->stage = GEMM;
             *grab = j->pass.most_strips;
             return fl_tile_units(&j->pass);
         }
         if (!next_pass(j))
             return 0;
+        if (plain && !fl_sample_is_plain(&j->pass, plain, j->pass.a.sums)) {
+            j->rejected = 1;
+            return 0;
+        }
         j->stage = COMBINE;
         /* A's panels survive from one N pass to the next if there is only one M pass */
         j->units_a = j->n0 == 0 || j->cut.mb < j->prob->M ? fl_combine_units(&j->pass, &j->pass.a) : 0;
         const ptrdiff_t of_b = j->m0 == 0 ? fl_combine_units(&j->pass, &j->pass.b) : 0;
-        const ptrdiff_t units = j->prob->formed ? 0 : j->units_a + of_b;
+        const ptrdiff_t units = j->units_a + of_b;
         /* several neighbouring units at a time: each reads on where the one before ended */
         *grab = FL_MAX(1, FL_MIN(8, units / (8 * j->lay.threads)));
         if (units) {
@@ -311,7 +323,7 @@ int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme, const fa
     if (j.lay.transposed)
         j.cut.mb = blk->nb, j.cut.nb = blk->mb, j.kern = kern->transposed;
     run(&j);
-    return atomic_load(&j.nonfinite);
+    return j.rejected ? FALCON_NOT_PLAIN : atomic_load(&j.nonfinite);
 }
 
 size_t falcon_packed_b_size(const falcon_kernel *kern, const falcon_scheme *scheme, ptrdiff_t K, ptrdiff_t N,

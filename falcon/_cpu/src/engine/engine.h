@@ -36,7 +36,7 @@ typedef struct {
     ptrdiff_t panels;    /* per block */
     ptrdiff_t group;     /* strips that are packed together, see fl_group */
     int mode;            /* FALCON_PACKED, LOCAL or DIRECT */
-    double *sums;        /* NULL, or where to add up its lines: see falcon_problem */
+    double *sums;        /* NULL, or where its lines are added up: see falcon_problem */
     const char *units;   /* NULL, or a factor for each step of this pass, accumulators */
     const double *scale; /* NULL, or a factor for each line of this pass */
     const char *weights; /* NULL, or those of this pass: see falcon_problem */
@@ -222,6 +222,11 @@ void fl_turn(const void *src, ptrdiff_t is, ptrdiff_t ks, ptrdiff_t lines, ptrdi
 ptrdiff_t fl_group(const fl_operand *o, ptrdiff_t slices, int threads);
 ptrdiff_t fl_combine_units(const fl_pass *p, const fl_operand *o);
 void fl_combine_unit(const fl_pass *p, const fl_operand *o, ptrdiff_t unit, char *scratch);
+
+/* plain.c: whether operands look plain, by a sample of their lines, with room for two numbers a step; and are, by the
+ * sums that combining them has measured. */
+int fl_sample_is_plain(const fl_pass *p, const falcon_plain *q, double *room);
+int fl_sums_are_plain(const fl_pass *p, const falcon_plain *q);
 
 /* triangle.c: which entries of C are wanted.  A rectangle of entries of the pass: */
 typedef struct {

@@ -31,8 +31,8 @@ falcon_problem fl_transposed_problem(const falcon_problem *p) {
     t.b = p->a, t.b_rs = p->a_cs, t.b_cs = p->a_rs, t.b_conj = p->a_conj;
     t.c_rs = p->c_cs, t.c_cs = p->c_rs, t.mirror_rs = p->mirror_cs, t.mirror_cs = p->mirror_rs;
     t.a_units = p->b_units, t.b_units = p->a_units;
-    t.a_scale = p->b_scale, t.a_means = p->b_means, t.a_means_step = p->b_means_step, t.a_sums = p->b_sums;
-    t.b_scale = p->a_scale, t.b_means = p->a_means, t.b_means_step = p->a_means_step, t.b_sums = p->a_sums;
+    t.a_scale = p->b_scale, t.a_means = p->b_means, t.a_means_step = p->b_means_step;
+    t.b_scale = p->a_scale, t.b_means = p->a_means, t.b_means_step = p->a_means_step;
     t.left = p->right, t.right = p->left;
     t.triangle = p->triangle == FALCON_WHOLE ? FALCON_WHOLE : FALCON_LOWER + FALCON_UPPER - p->triangle;
     return t;

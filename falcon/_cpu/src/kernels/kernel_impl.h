@@ -240,29 +240,47 @@ static void NAME(level_b)(void *strip, ptrdiff_t steps, const void *means, const
 
 #undef SUMS
 #if KR == 1 && PARTS == 1
+/* Add up one run, in two chains: `whole`, a constant, says that it has FALCON_SUM_RUN steps. */
+INLINE void NAME(sum_run)(const int width, const int whole, int steps, const P_T *x, double *restrict squares,
+                          double *restrict totals, ptrdiff_t lines) {
+    const int vecs = (width + VLEN - 1) / VLEN, run = whole ? FALCON_SUM_RUN : steps;
+    T of_run[2][(MR > NR ? MR : NR) + VLEN];
+#pragma GCC unroll 8
+    for (int v = 0; v < vecs; v++, x += VLEN) {
+        VEC s0 = V_ZERO(), s1 = V_ZERO(), t0 = V_ZERO(), t1 = V_ZERO();
+#pragma GCC unroll 8
+        for (int q = 0; q < run / 2; q++) {
+            const VEC y0 = V_LOAD(x + 2 * q * width), y1 = V_LOAD(x + (2 * q + 1) * width);
+            s0 = V_FMA(y0, y0, s0), s1 = V_FMA(y1, y1, s1);
+            t0 += y0, t1 += y1;
+        }
+        if (run % 2) {
+            const VEC y = V_LOAD(x + (run - 1) * width);
+            s0 = V_FMA(y, y, s0), t0 += y;
+        }
+        V_STORE(of_run[0] + v * VLEN, s0 + s1);
+        V_STORE(of_run[1] + v * VLEN, t0 + t1);
+    }
+    if (lines == width) { /* a constant */
+        for (int i = 0; i < width; i++)
+            squares[i] += (double)of_run[0][i];
+        for (int i = 0; i < width; i++)
+            totals[i] += (double)of_run[1][i];
+        return;
+    }
+    for (int i = 0; i < lines; i++) {
+        squares[i] += (double)of_run[0][i];
+        totals[i] += (double)of_run[1][i];
+    }
+}
+
 /* See falcon_sums_fn; reads beyond the last step, where a strip has room for a cache line. */
 INLINE void NAME(sums)(const int width, const P_T *x, ptrdiff_t steps, double *squares, double *totals,
                        ptrdiff_t lines) {
-    const int vecs = (width + VLEN - 1) / VLEN;
-    for (ptrdiff_t k = 0; k < steps; k += FALCON_SUM_RUN) {
-        const int run = steps - k < FALCON_SUM_RUN ? (int)(steps - k) : FALCON_SUM_RUN;
-        T of_run[2][vecs * VLEN];
-#pragma GCC unroll 8
-        for (int v = 0; v < vecs; v++) {
-            VEC s[2] = {V_ZERO(), V_ZERO()}, t[2] = {V_ZERO(), V_ZERO()};
-            for (int q = 0; q < run; q++) {
-                const VEC y = V_LOAD(x + (k + q) * width + v * VLEN);
-                s[q % 2] = V_FMA(y, y, s[q % 2]);
-                t[q % 2] += y;
-            }
-            V_STORE(of_run[0] + v * VLEN, s[0] + s[1]);
-            V_STORE(of_run[1] + v * VLEN, t[0] + t[1]);
-        }
-        for (int i = 0; i < lines; i++) {
-            squares[i] += (double)of_run[0][i];
-            totals[i] += (double)of_run[1][i];
-        }
-    }
+    for (; steps >= FALCON_SUM_RUN; steps -= FALCON_SUM_RUN, x += FALCON_SUM_RUN * width)
+        NAME(sum_run)(width, 1, FALCON_SUM_RUN, x, squares, totals, lines);
+    if (steps)
+        NAME(sum_run)(width, 0, (int)steps, x, squares, totals, lines);
 }
 
 static void NAME(sums_a)(const void *strip, ptrdiff_t steps, double *squares, double *totals, ptrdiff_t lines) {
