@@ -23,6 +23,7 @@ os.environ.update(OMP_NUM_THREADS="2", OPENBLAS_NUM_THREADS="2")
 
 import numpy as np  # noqa: E402
 from drawn import CALLS, LAYOUTS, MODULI, OWN_TYPES, Case, of_batch  # noqa: E402
+from drawn_others import OTHERS  # noqa: E402
 
 import falcon  # noqa: E402
 
@@ -179,11 +180,11 @@ class Log(logging.Handler):
 LOG = Log()
 
 
-def computed(number):
+def computed(number, calls=CALLS):
     """Run a call, and again with the same arrays, which hold what they held before."""
-    draw = CALLS[number % len(CALLS)]
+    draw = calls[number % len(calls)]
     case = Case(draw.__name__.removeprefix("of_"), number)
-    call = draw(case) if draw in OWN_TYPES else draw(case, case.dtype())
+    call = draw(case) if draw in (*OWN_TYPES, *OTHERS) else draw(case, case.dtype())
     before, said = [x.copy() for x in case.memory], []
     for _ in range(2):
         for x, content in zip(case.memory, before, strict=True):
@@ -203,7 +204,7 @@ def main():
     )
     parser.add_argument("--plans", action="store_true", help="what is planned")
     parser.add_argument("--results", action="store_true", help="hashes of results")
-    parser.add_argument("--count", type=int, help="cases of each kind (2000, 500 and 600)")
+    parser.add_argument("--count", type=int, help="cases of each kind (2000, 500, 600, 270)")
     parser.add_argument("-o", metavar="FILE", help="write there instead of printing")
     chosen = parser.parse_args()
     log = logging.getLogger("falcon")
@@ -213,7 +214,8 @@ def main():
     log.setLevel(logging.DEBUG)
     both = chosen.plans == chosen.results
     kinds = [(planned, 2000), (batched, 500)] if both or chosen.plans else []
-    kinds += [(computed, 600)] if both or chosen.results else []
+    results = [(computed, 600), (partial(computed, calls=OTHERS), 270)]
+    kinds += results if both or chosen.results else []
     with open(chosen.o, "w", encoding="utf-8") if chosen.o else nullcontext(sys.stdout) as file:
         for kind, usual in kinds:
             for number in range(chosen.count or usual):

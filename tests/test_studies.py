@@ -30,7 +30,8 @@ SMALL = {
     "on_dask": (("512", "256", "384", "--chunk", "128", "--rounds", "1", "--case-seconds", "0"),
                 ("  falcon, placed  ", "  dask.array.matmul  ", "moved GiB", "passed")),
     "packed_memory": (("--shape", "64,64,64", "--rounds", "1"), ("64x64x64", "gain predicted")),
-    "plans": (("--count", "16"), ("plan 0000 ", "batch 0000 ", "gemm 0000 ", " | again ")),
+    "plans": (("--count", "16"), ("plan 0000 ", "batch 0000 ", "gemm 0000 ", " | again ",
+                                  "complex_by_real 0000 ")),
     "predictions": (("1100x1100x1100", "--threads", "1", "--case-seconds", "0"),
                     ("error of multiply, median",)),
     "regret": ((), ("shipped rates", "without this machine's", "FalconGEMM's three rates")),
@@ -44,7 +45,7 @@ SMALL = {
     "rows": (("--sizes", "64", "--rows", "1", "8", "--rounds", "1"), ("B by rows ms", "float32")),
     "weighted": (("300x40", "--rounds", "1"), ("300 x 40", "over NumPy")),
 }  # fmt: skip
-SHARED = "common", "drawn", "figures", "report"
+SHARED = "common", "drawn", "drawn_others", "figures", "report"
 NAMES = sorted(x.stem for x in (ROOT / "studies").glob("*.py"))
 
 

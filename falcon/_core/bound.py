@@ -31,6 +31,8 @@ SHORTEST = 32
 def error_bound(plan: Any, a: Any, b: Any, proved: bool) -> np.ndarray:
     """Return the bound for each entry; parameters as for `Plan.error_bound`."""
     p, a, b = plan.problem, to_array("a", a), to_array("b", b)
+    if p.is_exact:
+        return np.zeros((p.M, p.N))
     if plan.parts:
         bound = np.empty((p.M, p.N))
         for x in plan.parts:
@@ -64,9 +66,7 @@ def _bound(plan: Any, rows: np.ndarray, columns: np.ndarray, proved: bool) -> np
     if p.operand.is_complex:
         # The rounding error of a complex product (four real ones) is up to sqrt(2) gamma_2, not u.
         unit *= 2 * sqrt(2)
-    if p.is_exact:
-        factor = 0.0
-    elif scheme is None:
+    if scheme is None:
         factor = (_roundings(plan, p.K) + 1) * unit
     else:
         chunk = max(min(p.K, plan.method.chunks[2]), 1)

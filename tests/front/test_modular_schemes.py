@@ -86,6 +86,7 @@ def test_plans():
             for made in (plan, pickle.loads(pickle.dumps(plan))):
                 np.testing.assert_array_equal(made(a, b), wanted)
                 assert f"modulo {p}" in str(made)
+                np.testing.assert_array_equal(made.error_bound(a, b), np.zeros(wanted.shape))
             if "scheme" in options:
                 assert plan.scheme.name == "strassen"
             assert str(plan) in plan.explain()
