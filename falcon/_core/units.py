@@ -111,22 +111,22 @@ def to_pack(plan: Any, b: np.ndarray) -> Units:
     return NONE if is_even else _units(plan, _exponents(sizes), has_any)
 
 
-def norms_if_even(plan: Any, samples: tuple[Any, Any]) -> list[np.ndarray] | None:
-    """Return squared norms of lines without zeros or extremes, whose units are even: of most data.
+def _are_even(plan: Any, samples: tuple[Any, Any]) -> bool:
+    """Whether units are even for lines without zeros or extremes: for most data.
 
-    None: `chosen` has to look.
+    False: `chosen` has to look.
     """
-    norms, sizes = [], []
+    sizes = []
     with np.errstate(all="ignore"):
         for lines in samples:
             own = lines.dtype.char in "fdFD"
             squares = _squares(lines if own else lines.astype(np.float64))
-            norms.append(squares.sum(axis=1))
-            sizes.append((1 / norms[-1]) @ squares)
+            norms = squares.sum(axis=1)
+            sizes.append((1 / norms) @ squares)
             least = np.finfo(squares.dtype).tiny
-            if not (least < norms[-1].min() and norms[-1].max() < np.inf and sizes[-1].min() > 0):
-                return None
-        return norms if _added(plan, *sizes) <= LOST * (sizes[0] @ sizes[1]) else None
+            if not (least < norms.min() and norms.max() < np.inf and sizes[-1].min() > 0):
+                return False
+        return bool(_added(plan, *sizes) <= LOST * (sizes[0] @ sizes[1]))
 
 
 def chosen(
@@ -136,7 +136,7 @@ def chosen(
 
     `always`: even the rows of B although a sample does not ask for it.
     """
-    if not always and norms_if_even(plan, (sampled(a), sampled(b.T))) is not None:
+    if not always and _are_even(plan, (sampled(a), sampled(b.T))):
         return NONE
     limit = plan.options.workspace_limit
     for most, trust in ((_SAMPLE, 0), (_MORE, 2))[always:]:

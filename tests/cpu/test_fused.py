@@ -111,6 +111,8 @@ DATA = {
     "a mean": (lambda a, b: (a + 1, b), False),
     "a mean of b in a part of K": (lambda a, b: (a, b + (np.arange(500) < 250)[:, None]), False),
     "one sign": (lambda a, b: (abs(a), abs(b)), False),
+    "a row somewhat larger": (lambda a, b: (line(a, 0, 1.25), b), True),
+    "a column somewhat smaller": (lambda a, b: (a, line(b, 1, 0.8)), True),
     "a row": (lambda a, b: (line(a, 0, 1e3), b), False),
     "a column": (lambda a, b: (a, line(b, 1, 1e-3)), False),
     "a row of zeros": (lambda a, b: (line(a, 0, 0), b), False),
