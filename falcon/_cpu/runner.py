@@ -119,7 +119,7 @@ class CpuRunner(PlanRunner):
                     classical = blocking.to_redo(problem, layout, buffered)
                     _core.gemm(classical, a, readable(again, right), target, *numbers, **how)
             finally:
-                kept.give(workspace, nbytes)
+                kept.give(workspace, nbytes + more)
             if buffered:
                 for copy in (out,) if mirror is None else (out, mirror):
                     store(target, copy, problem)
