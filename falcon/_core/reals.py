@@ -34,7 +34,7 @@ def reals_of(problem: Problem) -> Problem | None:
     if part is None or problem.device is None:
         return None
     about: dict[str, Any] = {"operand": part, "accumulator": part, "result": part}
-    about |= {x: getattr(problem, x) for x in ("packed", "count", "reproducible")}
+    about |= {x: getattr(problem, x) for x in ("packed", "count", "reproducible", "squares")}
     return replace(
         problem.plain, N=2 * problem.N, K=2 * problem.K, layout=(False, True, False), **about
     )

@@ -244,7 +244,8 @@ def _growth(problem: Problem, scheme: Scheme | None, layout: Layout, inner: int)
         if how.parts > 1:  # what is truncated shrinks all products alike: sums do not magnify it
             longest = products(scheme_to_run).groups[0].length
             assert problem.device is not None
-            growth = hypot(growth, cublas.growth_of_sums(longest * inner, problem.device))
+            sums = cublas.growth_of_sums(longest * inner, problem.device, problem.squares)
+            growth = hypot(growth, sums)
         return growth
     if problem.accumulator is not problem.operand:
         return growth_of_rounded_sums(scheme_to_run)

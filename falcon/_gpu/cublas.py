@@ -28,6 +28,10 @@ _MATH_MODE = 16
 # Products of the largest parts are at most that long, and cuBLAS adds the next one to the last; one
 # beyond the second number is cut in two, because float32 sums as short err less.
 _LONGEST, _WHOLE = 1024, 600
+# Sums of squares, all of one sign, have a bias that centring does not take away: 3.6e-9 times the
+# length of a piece, beside float32's 1.4e-8 times the root of K. So pieces are at most as long as
+# the first number; and as many as the second, if longer than the third.
+_OF_SQUARES, _FEWEST, _SHORTEST = 256, 6, 64
 # That CuPy does not name.
 _COMPUTE_TYPES = {"CUBLAS_COMPUTE_64F_EMULATED_FIXEDPOINT": 79}
 # CUBLAS_OP_N, CUBLAS_OP_T.
@@ -109,13 +113,15 @@ def products(
     beta: float = 0.0,
     batch: int = 1,
     operand: DType,
+    squares: bool = False,
     stage: str = "multiply",
 ) -> list[Product]:
     """Describe ``out = alpha a b + beta out`` for cuBLAS, which takes matrices by columns.
 
     One by rows is the transpose of such a matrix. So for an `out` by rows the product is
     ``b^T a^T``, and no operand is ever copied. `operand` is that of the problem: it says how
-    products are formed and summed, and whether a and b hold parts of float32.
+    products are formed and summed, and whether a and b hold parts of float32; `squares`: see
+    `Problem`.
 
     Along the inner dimension A's parts follow one another, the largest first, and B's the smallest
     first. So the first s + 1 parts of A meet the last s + 1 of B where the places i + j are s, in
@@ -131,7 +137,7 @@ def products(
     to_b = (1 if b.by_columns else b.ld) * b.dtype.itemsize
     for s in reversed(range(parts)):
         whole, skipped = (s + 1) * inner, (parts - 1 - s) * inner
-        step = longest(inner) if s == 0 < parts - 1 else whole
+        step = longest(inner, squares) if s == 0 < parts - 1 else whole
         for first in range(0, whole, step):
             left = replace(a, pointer=a.pointer + first * to_a)
             right = replace(b, pointer=b.pointer + (skipped + first) * to_b)
@@ -167,15 +173,17 @@ def of_triangle(
     return made
 
 
-def longest(inner: int) -> int:
+def longest(inner: int, squares: bool) -> int:
     """Return the length of the pieces in which products of the largest parts are formed."""
-    pieces = max(-(-inner // _LONGEST), 1 + (inner > _WHOLE))
-    return min(round_up(-(-inner // pieces), UNIT), inner)
+    pieces = -(-inner // _LONGEST), 1 + (inner > _WHOLE)
+    if squares:
+        pieces = -(-inner // _OF_SQUARES), min(-(-inner // _SHORTEST), _FEWEST)
+    return min(round_up(-(-inner // max(pieces)), UNIT), inner)
 
 
-def products_of_parts(inner: int, parts: int) -> int:
+def products_of_parts(inner: int, parts: int, squares: bool) -> int:
     """Return how many products `products` makes."""
-    return parts - 1 + (-(-inner // longest(inner)) if parts > 1 else 1)
+    return parts - 1 + (-(-inner // longest(inner, squares)) if parts > 1 else 1)
 
 
 def knows_sums(index: int) -> bool:
@@ -183,7 +191,7 @@ def knows_sums(index: int) -> bool:
     return device.properties(index).capability == (9, 0)
 
 
-def growth_of_sums(inner: int, index: int) -> float:
+def growth_of_sums(inner: int, index: int, squares: bool) -> float:
     """Return the RMS error of sums on tensor cores, relative to float32 sums as long.
 
     Measured on an H200, for two float16 parts in one piece: 1.31, 1.85, 2.19, 3.03 for 300, 700,
@@ -191,7 +199,7 @@ def growth_of_sums(inner: int, index: int) -> float:
     of float32 sums do. An adder of 8 terms with a bit less (simulated; said to be an A100's) errs
     up to twice as much.
     """
-    piece = longest(inner)
+    piece = longest(inner, squares)
     known = 3.5 if knows_sums(index) else 7.0
     return known * (piece / 2048) ** 0.44 * (piece / inner) ** 0.5
 

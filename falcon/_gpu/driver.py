@@ -162,6 +162,7 @@ class _Stages:
             operands = a.of_group(group), b.of_group(group), out
             inner = group.length * part[1]
             how: dict[str, Any] = {"beta": float(part[0] > 0), "operand": self._operand}
+            how["squares"] = self._plan.problem.squares
             if is_triangle:
                 self.steps += cublas.of_triangle(rows, inner, *operands, **how)
             else:

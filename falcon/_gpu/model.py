@@ -117,7 +117,7 @@ def _stages(problem: Problem, layout: Layout, rates: DeviceRates) -> Seconds:
     for group in groups:
         inner = group.length * ck
         # Each of a sum's products by parts reads what it multiplies, and all but the first read H.
-        calls = products_of_parts(inner, parts)
+        calls = products_of_parts(inner, parts, problem.squares)
         sizes = min(cm, M), min(cn, N), inner, group.count, read, (2 * calls - 1) * sums
         part = product_seconds(*sizes, rates, rates.batched) + (calls - 1) * rates.launch
         multiply += pieces * again_inner * part
