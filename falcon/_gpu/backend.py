@@ -123,8 +123,12 @@ class GpuBackend:
         """Describe an array in the memory of a device."""
         if device_of(x) != index:
             raise ValueError(f"{name} is on cuda:{device_of(x)}; this plan is for cuda:{index}")
-        found = library_of(x).matrix(x)
-        return checked_out(found) if name == "out" else found
+        library = library_of(x)
+        found = library.matrix(x)
+        if name != "out":
+            return found
+        library.note_write(x)
+        return checked_out(found)
 
     def empty(self, shape: tuple[int, int], dtype: DType, like: Any) -> Any:
         """Make an array by rows on the device of another one."""
