@@ -81,7 +81,7 @@ class GpuBackend:
         if problem.operand.cuda is None:
             known = ", ".join(x.name for x in CUDA)
             return f"GPU matrices must be of {known}, not {problem.operand}"
-        if operand is _FIXED and tuple(map(int, cublas.version().split(".")[:2])) < (13, 1):
+        if operand is _FIXED and not cublas.has_fixed_point():
             return f"products in fixed point need cuBLAS 13.1; this is {cublas.version()}"
         if problem.is_wide:
             return f"the operands are cast to {problem.result} first"

@@ -32,8 +32,19 @@ _LONGEST, _WHOLE = 1024, 600
 # length of a piece, beside float32's 1.4e-8 times the root of K. So pieces are at most as long as
 # the first number; and as many as the second, if longer than the third.
 _OF_SQUARES, _FEWEST, _SHORTEST = 256, 6, 64
+# Products in fixed point: in every case, not where cuBLAS expects a gain; of as many bits as the
+# numbers need (a variable of the environment may say another number), up to the last value. With
+# it, the most slices of 8 bits.
+_IN_FIXED_POINT = {
+    "cublasSetEmulationStrategy": 2,  # CUBLAS_EMULATION_STRATEGY_EAGER
+    "cublasSetFixedPointEmulationMantissaControl": 0,  # CUDA_EMULATION_MANTISSA_CONTROL_DYNAMIC
+    "cublasSetFixedPointEmulationMaxMantissaBitCount": 79,
+}
+_SLICES = 10
 # That CuPy does not name.
 _COMPUTE_TYPES = {"CUBLAS_COMPUTE_64F_EMULATED_FIXEDPOINT": 79}
+# CUBLAS_STATUS_NOT_INITIALIZED, CUBLAS_STATUS_ALLOC_FAILED: of a new handle, memory is short.
+_NO_ROOM = 1, 3
 # CUBLAS_OP_N, CUBLAS_OP_T.
 _OPERATIONS = {False: 0, True: 1}
 _OPERAND = (c_void_p, c_int, c_int64, c_int64)  # pointer, type, leading dimension, step
@@ -44,6 +55,7 @@ _ARGUMENTS = {
     "cublasSetWorkspace_v2": (c_void_p, c_void_p, c_size_t),
     "cublasSetMathMode": (c_void_p, c_int),
     "cublasGetProperty": (c_int, c_void_p),
+    **dict.fromkeys(_IN_FIXED_POINT, (c_void_p, c_int)),
     _GEMM: (
         *(c_void_p, c_int, c_int, c_int64, c_int64, c_int64),
         *(c_void_p, *_OPERAND, *_OPERAND),
@@ -71,7 +83,8 @@ def _library() -> Any:
     _wrapper()
     library = load(device.runtime_version() // 1000)
     for name, types in _ARGUMENTS.items():
-        getattr(library, name).argtypes = types
+        if name not in _IN_FIXED_POINT or hasattr(library, name):
+            getattr(library, name).argtypes = types
     library.cublasGetStatusString.restype = c_char_p
     return library
 
@@ -82,6 +95,11 @@ def version() -> str:
     for part, value in enumerate(numbers):  # major, minor, patch
         _check(_library().cublasGetProperty(part, byref(value)))
     return ".".join(str(x.value) for x in numbers)
+
+
+def has_fixed_point() -> bool:
+    """Whether the library multiplies in fixed point."""
+    return tuple(map(int, version().split(".")[:2])) >= (13, 1)
 
 
 def _check(status: int) -> None:
@@ -186,6 +204,18 @@ def products_of_parts(inner: int, parts: int, squares: bool) -> int:
     return parts - 1 + (-(-inner // longest(inner, squares)) if parts > 1 else 1)
 
 
+def fixed_point_bytes(rows: int, columns: int, inner: int, batch: int = 1) -> int:
+    """Return the bytes of a workspace that suffice for a product in fixed point.
+
+    By the formula of cuBLAS's documentation, "Fixed-Point Workspace Requirements".
+    """
+    (M, N), K = (round_up(x, 1024) for x in (rows, columns)), round_up(inner, 128)
+    sums = min(4 * M * N * _SLICES, 2**32) * -(-inner // 8192)
+    of_slices = (M + N) * (K * _SLICES + 4) + sums
+    of_bits = 4 * ((rows + columns) * -(-inner // 64) + rows * columns)
+    return max(of_slices, of_bits) * batch * 5 // 4 + 2**27
+
+
 def knows_sums(index: int) -> bool:
     """Whether a device of that architecture has shown how its tensor cores add up."""
     return device.properties(index).capability == (9, 0)
@@ -217,11 +247,17 @@ class _Handle:
         try:
             self.pointer = self._unused[index].pop()
         except IndexError:
-            made = c_void_p()
-            _check(_library().cublasCreate_v2(byref(made)))
+            made, library = c_void_p(), _library()
+            status = library.cublasCreate_v2(byref(made))
+            if status in _NO_ROOM:
+                raise MemoryError("too little memory of the GPU for a handle of cuBLAS") from None
+            _check(status)
             assert made.value is not None
             self.pointer = made.value
-            _check(_library().cublasSetMathMode(self.pointer, _MATH_MODE))
+            _check(library.cublasSetMathMode(self.pointer, _MATH_MODE))
+            if has_fixed_point():
+                for name, value in _IN_FIXED_POINT.items():
+                    _check(getattr(library, name)(self.pointer, value))
 
     def __del__(self) -> None:
         if hasattr(self, "pointer"):

@@ -22,6 +22,7 @@ from falcon.codegen.cuda_plan import ACCESS_BYTES
 from . import cublas, device, driver, embedded, kernels, repaired, workspaces
 from .arrays import Library, library_of
 from .geometry import triangle
+from .matrix import Memory
 from .steps import Step, run
 
 _log = logging.getLogger("falcon")
@@ -48,7 +49,9 @@ class GpuRunner(PlanRunner):
         whole = [library.broadcast(x, (*out.shape[:-2], *x.shape[-2:])) for x in (a, b)]
         plan, (left, right, target) = self._plan, map(library.batch, (*whole, out))
         able = plan.method.is_classical and plan.operand.parts == 1
-        able = able and plan.options.workspace_limit is None
+        able = (
+            able and plan.options.workspace_limit is None and not plan.method.layout.buffers.fixed
+        )
         if plan.problem.symmetric:  # a launch mirrors at most so many
             able = able and plan.problem.count < 2**16 and len(triangle(plan.problem.M)) == 1
         if not able or left is None or right is None or target is None:
@@ -120,6 +123,7 @@ class Steps:
             added = target if self._in_place else placed[-1]
         steps_of: Any = driver.steps_of
         self._nbytes: int = plan.method.layout.nbytes
+        self._fixed = plan.method.layout.buffers.fixed  # the last of these bytes
         if plan.reals is not None:
             steps_of, self._nbytes = embedded.steps_of, embedded.nbytes_of(plan, alpha, beta)
         if 0 in (p.M, p.N, p.K):
@@ -156,8 +160,12 @@ class Steps:
                 self._classical(str(error), a, b, c, out)
                 return
             given.append(memory.pointer)
-            fixed = workspaces.for_cublas(library, self._plan.problem.reproducible)
-            handle = cublas.handle(fixed)
+            if self._fixed:
+                begin = memory.pointer + self._nbytes - self._fixed
+                for_cublas: Memory | None = Memory(begin, self._fixed, None)
+            else:
+                for_cublas = workspaces.for_cublas(library, self._plan.problem.reproducible)
+            handle = cublas.handle(for_cublas)
             for start, arguments, places in self._steps:
                 filled = list(arguments)
                 for place, slot, offset in places:

@@ -1,6 +1,7 @@
 """Tensors and layers of torch in GPU memory: torch's own, all of which say that they are there."""
 
 from dataclasses import replace
+from threading import Thread
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,9 +9,10 @@ import pytest
 
 import falcon
 from falcon._core.timing import Estimate
-from falcon._gpu import device, workspaces
+from falcon._gpu import cublas, device, workspaces
 from falcon._gpu.arrays import _Torch
 
+from .conftest import forget
 from .fake_cupy import State
 
 torch = pytest.importorskip("torch")
@@ -173,6 +175,33 @@ def test_short_memory(gpu, monkeypatch):
     with torch.no_grad():
         assert torch.equal(made(x).double(), exact(x, made))
     assert convert_(layer(), config()).rows[0]["reason"] == "CUDA out of memory"
+
+
+def test_short_memory_for_a_handle_of_cublas(gpu, monkeypatch):
+    """Each thread needs one: without it, a layer's product is torch's."""
+    made, x = layer(), whole(9, 48)
+    convert_(made, config())
+    products = []
+    monkeypatch.setattr(cublas._library(), "cublasCreate_v2", lambda _: 3)
+
+    def product():
+        with torch.no_grad():
+            products.append(made(x))
+
+    thread = Thread(target=product)
+    thread.start()
+    thread.join()
+    assert torch.equal(products[0].double(), exact(x, made))
+
+
+def test_short_memory_for_the_first_product(gpu, state):
+    """Nothing was tried before: a layer's product is torch's."""
+    made, x = layer(), whole(9, 48)
+    convert_(made, config())
+    forget()
+    state.room = 0
+    with torch.no_grad():
+        assert torch.equal(made(x).double(), exact(x, made))
 
 
 def test_what_is_left_to_torch(gpu, monkeypatch):
