@@ -190,8 +190,11 @@ class _Stages:
         plan, by_parts = self._plan, self._operand.parts > 1
         # Parts of Inf, and of what rounds to it, are NaN.
         flags = self._places.flags if plan.options.check != "none" or by_parts else 0
-        if flags:
-            self.steps.append(Fill("combine H", (flags, flag_bytes(row[1], column[1]))))
+        if flags:  # behind the count of repaired regions, of all chunks
+            kept = 4 * bool(row[0] or column[0])
+            cleared = flags + kept, flag_bytes(row[1], column[1]) - kept
+            self.steps.append(Fill("combine H", cleared))
+            flags += 4
         to = kernels.Part(self._out, self._layout.block[:2], row, column)
         what = self._layout.scheme, self._sums, to, self._c
         powers = self._powers_a, self._powers_b

@@ -49,9 +49,8 @@ class GpuRunner(PlanRunner):
         whole = [library.broadcast(x, (*out.shape[:-2], *x.shape[-2:])) for x in (a, b)]
         plan, (left, right, target) = self._plan, map(library.batch, (*whole, out))
         able = plan.method.is_classical and plan.operand.parts == 1
-        able = (
-            able and plan.options.workspace_limit is None and not plan.method.layout.buffers.fixed
-        )
+        able = able and plan.options.workspace_limit is None
+        able = able and not plan.method.layout.buffers.fixed  # which is that of one product
         if plan.problem.symmetric:  # a launch mirrors at most so many
             able = able and plan.problem.count < 2**16 and len(triangle(plan.problem.M)) == 1
         if not able or left is None or right is None or target is None:
@@ -139,9 +138,6 @@ class Steps:
             with device.on(self._index):
                 self(a, b, c, out)
             return
-        if self._flag is not None and self._flag.take():
-            self._classical("it was repaired before", a, b, c, out)
-            return
         library, payload = self._library, b.payload if type(b) is PackedOperand else None
         given = [library.address(a), library.address(out)]
         if payload is None:
@@ -152,6 +148,9 @@ class Steps:
             self._anew(a, b, c, out)
             return
         with library.stream(self._index):
+            if self._flag is not None and self._flag.take():
+                self._classical("it was repaired before", a, b, c, out)
+                return
             try:
                 memory = workspaces.allocate(library, self._nbytes, optional=self._plan.optional)
             except MemoryError as error:

@@ -40,10 +40,8 @@ def test_products(pair, state, scheme):
 @pytest.mark.parametrize("scheme", ["classical", "strassen"])
 def test_the_workspace_of_cublas_is_counted(cupy, pair, scheme):
     """It is 5 GB for 8192^3, by the formula of cuBLAS's documentation."""
-    shape = (8192, 8192)
-    plan = falcon.plan(
-        shape, shape, "float64", arithmetic="fixed", scheme="classical", backend="gpu"
-    )
+    shape, by_name = (8192, 8192), {"scheme": "classical", "backend": "gpu"}
+    plan = falcon.plan(shape, shape, "float64", arithmetic="fixed", **by_name)
     assert plan.workspace == cublas.fixed_point_bytes(8192, 8192, 8192) > 4.5e9
     how = {"arithmetic": "fixed", "scheme": scheme}
     assert falcon.plan(*pair, **how).workspace >= cublas.fixed_point_bytes(24, 24, 24)

@@ -235,6 +235,22 @@ def test_values_that_parts_cannot_hold(cupy, state, scheme, check, arithmetic):
         forget_calls()
 
 
+def test_repairs_of_many_chunks_count_together(cupy, state):
+    """None of 64 chunks has a 32nd of C; a graph that is captured then does what its plan says."""
+    a, b = operands(1024, 16, 1024)
+    a[:] = np.nan
+    left, right = (on_device(cupy, x, "float32") for x in (a, b))
+    how = by("fp16x3", scheme="classical", workspace_limit=220_000)
+    rows, columns, _ = falcon.plan(left, right, **how).method.layout.chunks
+    assert len(rows) * len(columns) >= 64
+    counts = []
+    for state.capturing in (False, False, True, False):
+        state.products.clear()
+        assert np.isnan(cupy.asnumpy(falcon.gemm(left, right, **how))).all()
+        counts.append(len(state.products))
+    assert counts == [counts[0], 1, counts[0], 1]
+
+
 @pytest.mark.parametrize("packed", [False, True])
 def test_sums_of_large_coefficients_are_in_the_range_of_float16(cupy, packed):
     """None overflows, after which it would be repaired, slowly."""
