@@ -85,6 +85,7 @@ class Problem:
     symmetric: str = ""
     # On a GPU: B is A's transpose, or its conjugate, so that the diagonal is of sums of squares.
     squares: bool = field(default=False, repr=False)
+    of_complex: bool = field(default=False, repr=False)  # of a complex product (`reals`)
     # The steps of K have weights (`Weighted`).
     weighted: bool = False
     # If the elements are integers, though of a floating-point type, and results must be exact: how
@@ -190,6 +191,14 @@ class Problem:
     def lying_as(self, other: Problem) -> Problem:
         """The same for operands that lie as those of another problem, and as many."""
         return replace(self, **{name: getattr(other, name) for name in _LIES})
+
+    @property
+    def short_sums(self) -> bool:
+        """Whether products by parts are summed in short pieces, instead of being centred.
+
+        Sums of squares have no mean to take away; neighbours in rows of complex numbers differ.
+        """
+        return self.squares or self.of_complex
 
     @property
     def is_wide(self) -> bool:

@@ -139,7 +139,7 @@ class GpuBackend:
 
     def pack(self, b: Matrix, plan: Plan) -> Payload:
         """Form the sums of B, or its parts; its columns are multiplied by powers as in `driver`."""
-        if plan.reals is not None:
+        if plan.reals is not None and not plan.method.layout.operand.is_complex:
             b, plan = embedded.turned_of(b, plan.problem.operand), plan.reals
         layout, operand = plan.method.layout, plan.operand
         allocate = partial(workspaces.allocate, library_of(b.owner))
@@ -248,7 +248,7 @@ def _growth(problem: Problem, scheme: Scheme | None, layout: Layout, inner: int)
         if how.parts > 1:  # what is truncated shrinks all products alike: sums do not magnify it
             longest = products(scheme_to_run).groups[0].length
             assert problem.device is not None
-            sums = cublas.growth_of_sums(longest * inner, problem.device, problem.squares)
+            sums = cublas.growth_of_sums(longest * inner, problem.device, problem.short_sums)
             growth = hypot(growth, sums)
         return growth
     if problem.accumulator is not problem.operand:

@@ -31,7 +31,7 @@ _LONGEST, _WHOLE = 1024, 600
 # Sums of squares, all of one sign, have a bias that centring does not take away: 3.6e-9 times the
 # length of a piece, beside float32's 1.4e-8 times the root of K. So pieces are at most as long as
 # the first number; and as many as the second, if longer than the third.
-_OF_SQUARES, _FEWEST, _SHORTEST = 256, 6, 64
+_SHORT, _FEWEST, _SHORTEST = 256, 10, 64
 # Products in fixed point: in every case, not where cuBLAS expects a gain; of as many bits as the
 # numbers need (a variable of the environment may say another number), up to the last value. With
 # it, the most slices of 8 bits.
@@ -127,19 +127,19 @@ def products(
     b: Operand,
     out: Operand,
     *,
-    alpha: float = 1.0,
-    beta: float = 0.0,
+    alpha: complex = 1.0,
+    beta: complex = 0.0,
     batch: int = 1,
     operand: DType,
-    squares: bool = False,
+    short_sums: bool = False,
     stage: str = "multiply",
 ) -> list[Product]:
     """Describe ``out = alpha a b + beta out`` for cuBLAS, which takes matrices by columns.
 
     One by rows is the transpose of such a matrix. So for an `out` by rows the product is
     ``b^T a^T``, and no operand is ever copied. `operand` is that of the problem: it says how
-    products are formed and summed, and whether a and b hold parts of float32; `squares`: see
-    `Problem`.
+    products are formed and summed, and whether a and b hold parts of float32; `short_sums`:
+    see `Problem`.
 
     Along the inner dimension A's parts follow one another, the largest first, and B's the smallest
     first. So the first s + 1 parts of A meet the last s + 1 of B where the places i + j are s, in
@@ -149,13 +149,12 @@ def products(
     sums, parts = operand.accumulator, operand.parts
     name = operand.cublas_sums or sums.cublas_sums
     assert name is not None  # true for all accumulators of GPUs
-    scalar = c_double if sums.itemsize == 8 else c_float
     made: list[Product] = []
     to_a = (a.ld if a.by_columns else 1) * a.dtype.itemsize  # bytes along the inner dimension
     to_b = (1 if b.by_columns else b.ld) * b.dtype.itemsize
     for s in reversed(range(parts)):
         whole, skipped = (s + 1) * inner, (parts - 1 - s) * inner
-        step = longest(inner, squares) if s == 0 < parts - 1 else whole
+        step = longest(inner, short_sums) if s == 0 < parts - 1 else whole
         for first in range(0, whole, step):
             left = replace(a, pointer=a.pointer + first * to_a)
             right = replace(b, pointer=b.pointer + (skipped + first) * to_b)
@@ -166,10 +165,10 @@ def products(
                 _OPERATIONS[left.by_columns != out.by_columns],
                 _OPERATIONS[right.by_columns != out.by_columns],
                 *(*sizes, min(step, whole - first)),
-                byref(scalar(alpha)),  # read before the call returns
+                byref(_scalar(alpha, sums)),  # read before the call returns
                 *(left.pointer, left.dtype.cublas, left.ld, left.step),
                 *(right.pointer, right.dtype.cublas, right.ld, right.step),
-                byref(scalar(1.0 if made else beta)),
+                byref(_scalar(1.0 if made else beta, sums)),
                 *(out.pointer, out.dtype.cublas, out.ld, out.step),
                 batch,
                 _COMPUTE_TYPES.get(name) or getattr(_wrapper(), name),
@@ -177,6 +176,12 @@ def products(
             )
             made.append(Product(arguments, stage))
     return made
+
+
+def _scalar(value: complex, kind: DType) -> Any:
+    """Return a number as cuBLAS reads it, for products that are summed in a type."""
+    part = c_double if (kind.part or kind).itemsize == 8 else c_float
+    return (part * 2)(value.real, value.imag) if kind.is_complex else part(value.real)
 
 
 def of_triangle(
@@ -191,17 +196,17 @@ def of_triangle(
     return made
 
 
-def longest(inner: int, squares: bool) -> int:
+def longest(inner: int, short: bool) -> int:
     """Return the length of the pieces in which products of the largest parts are formed."""
     pieces = -(-inner // _LONGEST), 1 + (inner > _WHOLE)
-    if squares:
-        pieces = -(-inner // _OF_SQUARES), min(-(-inner // _SHORTEST), _FEWEST)
+    if short:
+        pieces = -(-inner // _SHORT), min(-(-inner // _SHORTEST), _FEWEST)
     return min(round_up(-(-inner // max(pieces)), UNIT), inner)
 
 
-def products_of_parts(inner: int, parts: int, squares: bool) -> int:
+def products_of_parts(inner: int, parts: int, short: bool) -> int:
     """Return how many products `products` makes."""
-    return parts - 1 + (-(-inner // longest(inner, squares)) if parts > 1 else 1)
+    return parts - 1 + (-(-inner // longest(inner, short)) if parts > 1 else 1)
 
 
 def fixed_point_bytes(rows: int, columns: int, inner: int, batch: int = 1) -> int:
@@ -221,7 +226,7 @@ def knows_sums(index: int) -> bool:
     return device.properties(index).capability == (9, 0)
 
 
-def growth_of_sums(inner: int, index: int, squares: bool) -> float:
+def growth_of_sums(inner: int, index: int, short: bool) -> float:
     """Return the RMS error of sums on tensor cores, relative to float32 sums as long.
 
     Measured on an H200, for two float16 parts in one piece: 1.31, 1.85, 2.19, 3.03 for 300, 700,
@@ -229,7 +234,7 @@ def growth_of_sums(inner: int, index: int, squares: bool) -> float:
     of float32 sums do. An adder of 8 terms with a bit less (simulated; said to be an A100's) errs
     up to twice as much.
     """
-    piece = longest(inner, squares)
+    piece = longest(inner, short)
     known = 3.5 if knows_sums(index) else 7.0
     return known * (piece / 2048) ** 0.44 * (piece / inner) ** 0.5
 

@@ -15,7 +15,8 @@ FIXED_POINT = {}
 def _types():
     import ml_dtypes
 
-    return {0: np.float32, 1: np.float64, 2: np.float16, 14: ml_dtypes.bfloat16}
+    return {0: np.float32, 1: np.float64, 2: np.float16, 14: ml_dtypes.bfloat16,
+            4: np.complex64, 5: np.complex128}  # fmt: skip
 
 
 class Cublas:
@@ -119,8 +120,10 @@ def cublasGemmStridedBatchedEx_64(handle, transa, transb, m, n, k, alpha, A, Aty
         assert FIXED_POINT[handle] == (2, 0, 79), "always, of as many bits as numbers need"
         assert STATE.workspace and STATE.workspace_bytes >= 2**27, "what it documents"
     sums = np.float64 if computeType.startswith("64F") else np.float32
+    if np.dtype(kinds[Atype]).kind == "c":
+        sums = np.result_type(sums, np.complex64)
     alpha, beta = (_scalar(x, sums) for x in (alpha, beta))
-    STATE.products.append(((m, n, k), batchCount, float(beta), computeType))
+    STATE.products.append(((m, n, k), batchCount, beta.item(), computeType))
     a_shape, b_shape = ((k, m) if transa else (m, k)), ((n, k) if transb else (k, n))
     for batch in range(batchCount):
         a = _matrix(A, a_shape, lda, kinds[Atype], batch * strideA).astype(sums)
@@ -129,9 +132,18 @@ def cublasGemmStridedBatchedEx_64(handle, transa, transb, m, n, k, alpha, A, Aty
         a, b = a.T if transa else a, b.T if transb else b
         with np.errstate(all="ignore"):
             truncated = STATE.truncates and np.dtype(kinds[Atype]).itemsize == 2
-            product = _truncated(a, b, *STATE.truncates) if truncated else a @ b
+            product = _truncated(a, b, *STATE.truncates) if truncated else _product(a, b)
             c[...] = alpha * product + (beta * c.astype(sums) if beta else 0)
     return 0
+
+
+def _product(a, b):
+    if a.dtype.kind != "c":
+        return a @ b
+    product = np.empty((a.shape[0], b.shape[1]), a.dtype)
+    product.real = a.real @ b.real - a.imag @ b.imag
+    product.imag = a.real @ b.imag + a.imag @ b.real
+    return product
 
 
 def _truncated(a, b, terms, bits):
