@@ -205,9 +205,10 @@ UINT64 = DType("uint64", 8, 0.0, is_unsigned=True, engine="i64")
 LONGDOUBLE = _long(np.longdouble)
 
 
-def _complex(name: str, part: DType, blas: str) -> DType:
+def _complex(name: str, part: DType, blas: str, cublas: int) -> DType:
     unit, engine = part.unit_roundoff, part.engine
     about: dict[str, Any] = {"is_complex": True, "engine": engine, "part": part}
+    about |= {"cublas": cublas, "cublas_sums": part.cublas_sums}
     return DType(name, 2 * part.itemsize, unit, blas=blas, **about)
 
 
@@ -217,8 +218,8 @@ TABLE = (
     FLOAT64,
     FLOAT16,
     BFLOAT16,
-    _complex("complex64", FLOAT32, "c"),
-    _complex("complex128", FLOAT64, "z"),
+    _complex("complex64", FLOAT32, "c", 4),
+    _complex("complex128", FLOAT64, "z", 5),
     INT8,
     DType("int16", 2, 0.0, wide=(INT32,), engine="i16"),
     INT32,

@@ -83,6 +83,9 @@ class Problem:
     # If B is A's transpose in the same memory, and c, if any, is symmetric: the part of C to write,
     # "full", "lower" or "upper". Empty for all other products.
     symmetric: str = ""
+    # On a GPU: B is A's transpose, or its conjugate, so that the diagonal is of sums of squares.
+    squares: bool = field(default=False, repr=False)
+    of_complex: bool = field(default=False, repr=False)  # of a complex product (`reals`)
     # The steps of K have weights (`Weighted`).
     weighted: bool = False
     # If the elements are integers, though of a floating-point type, and results must be exact: how
@@ -126,16 +129,16 @@ class Problem:
         if out is None:
             batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
             out = dense(0, (*batch, M, N), result)
+        squares = device is not None and (bool(symmetric) or a.is_transpose(b))
         if device is not None:
             able = options.scheme in ("auto", "classical")  # by name it computes all of C
-            if not (symmetric or packed or c is not None or operand.is_complex):
-                found = M >= _LEAST_TRIANGLE_ON_GPU and a.is_transpose(b)
-                symmetric = "full" if found else ""
-            symmetric = symmetric if able else ""
+            found = squares and not (packed or c is not None) and M >= _LEAST_TRIANGLE_ON_GPU
+            symmetric = "full" if able and not operand.is_complex and (symmetric or found) else ""
         elif symmetric or not (packed or c is not None):
             symmetric = _part_of(a, b, operand, options, symmetric)
         layout = _layout(a, b, c, out, types, device, packed, symmetric)
         layout |= {"packed": packed, "symmetric": symmetric, "weighted": weighted}
+        layout["squares"] = squares
         layout["count"] = prod(out.shape[:-2])
         sizes = M, N, K
         return cls.of_sizes(sizes, operand, options, device=device, result=result, **layout)
@@ -188,6 +191,14 @@ class Problem:
     def lying_as(self, other: Problem) -> Problem:
         """The same for operands that lie as those of another problem, and as many."""
         return replace(self, **{name: getattr(other, name) for name in _LIES})
+
+    @property
+    def short_sums(self) -> bool:
+        """Whether products by parts are summed in short pieces, instead of being centred.
+
+        Sums of squares have no mean to take away; neighbours in rows of complex numbers differ.
+        """
+        return self.squares or self.of_complex
 
     @property
     def is_wide(self) -> bool:

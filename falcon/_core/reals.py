@@ -9,7 +9,8 @@ A row of complex numbers is one of twice as many real ones, and so a product is
 
 All that real products do, schemes and parts included, complex ones do too. B' is formed for the
 call, or packed; a, c and the result are used where they lie, if rows are contiguous. These are four
-real products, as the definition says; by three, Inf would become NaN.
+real products, as the definition says; by three, Inf would become NaN. Where neither a scheme nor
+other arithmetic gains anything, the product is the library's own, of the complex matrices.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ def reals_of(problem: Problem) -> Problem | None:
     if part is None or problem.device is None:
         return None
     about: dict[str, Any] = {"operand": part, "accumulator": part, "result": part}
-    about |= {x: getattr(problem, x) for x in ("packed", "count", "reproducible")}
+    about["of_complex"] = True
+    about |= {x: getattr(problem, x) for x in ("packed", "count", "reproducible", "squares")}
     return replace(
         problem.plain, N=2 * problem.N, K=2 * problem.K, layout=(False, True, False), **about
     )
@@ -78,15 +80,24 @@ def planned(problem: Problem, options: Options, plan_for: Callable[[Problem, Opt
     if real is None:
         return None
     if limit is None:
-        return composed(problem, options, plan_for(real, options))
+        return chosen(problem, options, plan_for(real, options))
     why = f"workspace_limit is {limit} bytes, and copies of complex operands take {taken}"
-    if limit < taken:
-        raise ValueError(why)
     try:
-        made = plan_for(real, replace(options, workspace_limit=limit - taken))
+        left = replace(options, workspace_limit=max(limit - taken, 0))
+        made = chosen(problem, options, plan_for(real, left))
     except ValueError as error:
         raise ValueError(f"{why}; beside them {error}") from None
-    return composed(problem, options, made)
+    if made.workspace > limit:
+        raise ValueError(why)
+    return made
+
+
+def chosen(problem: Problem, options: Options, made: Any) -> Any:
+    """Return a plan of complex matrices, of which the library's own product is native."""
+    if not (made.method.is_classical and made.method.operand is None):
+        return composed(problem, options, made)
+    (method,) = made.backend.candidates(problem, (None,), None)
+    return replace(made, problem=problem, options=options, method=method, reals=made)
 
 
 def composed(problem: Problem, options: Options, made: Any) -> Any:
@@ -100,4 +111,4 @@ def composed(problem: Problem, options: Options, made: Any) -> Any:
 
 def refitted(plan: Any, problem: Problem) -> Any:
     """Return a plan for operands that lie as those of another problem."""
-    return composed(problem, plan.options, plan.reals.fitted(reals_of(problem)))
+    return chosen(problem, plan.options, plan.reals.fitted(reals_of(problem)))

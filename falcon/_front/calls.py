@@ -94,6 +94,8 @@ def recall(
     if call is None or (on_host and not _is_apart(key[0], a, b, c, out)):
         return None
     result = call.result() if out is None else out
+    if not on_host and out is not None:
+        _libraries[type(a)].note_write(out)
     call.run(a, b, c, result)
     return result if out is not None or result.ndim or not on_host else result[()]
 

@@ -89,7 +89,8 @@ class Products:
         turned = self.adapter.array("x", across.conj()) if self.hermitian else across
         a, b = (x, turned) if self.transpose else (turned, x)
         types, factors = (self.dtype, self.dtype), (self.alpha, self.beta)
-        multiply(Product(self.adapter, a, b, c, out, *types, self.options, *factors))
+        made = Product(self.adapter, a, b, c, out, *types, self.options, *factors)
+        multiply(replace(made, symmetric=self.symmetric))
 
     def _of_several(
         self, x: np.ndarray, c: np.ndarray | None, out: np.ndarray, given: Options | None

@@ -64,6 +64,9 @@ class Library:
     def allocate(self, nbytes: int) -> Memory:
         return device.allocate(nbytes)
 
+    def note_write(self, x: Any) -> None:
+        """Note that the elements of an array change, for a library that asks for it."""
+
     def stream(self, index: int) -> AbstractContextManager[Any]:
         """Make the library's current stream that of CuPy."""
         return nullcontext()
@@ -123,6 +126,11 @@ class _Torch(Library):
             raise TypeError("a tensor is a view that negates; pass tensor.resolve_neg()")
         if x.is_conj():
             raise TypeError("a tensor is a view that conjugates; pass tensor.resolve_conj()")
+        if _has_no_memory(x):
+            raise TypeError(
+                f"a tensor is a {type(x).__name__} without memory of its own, which only its class "
+                "multiplies: use falcon.torch.linear or .matmul, which leave it to torch"
+            )
         return super().matrix(x)
 
     def resolved(self, x: Any) -> Any:
@@ -132,7 +140,7 @@ class _Torch(Library):
         return int(x.data_ptr())
 
     def facts(self, x: Any) -> tuple | None:
-        if not x.is_cuda or x.is_neg() or x.is_conj():
+        if not x.is_cuda or x.is_neg() or x.is_conj() or _has_no_memory(x):
             return None
         if x.requires_grad and self._module.is_grad_enabled():
             return None
@@ -145,10 +153,15 @@ class _Torch(Library):
     def allocate(self, nbytes: int) -> Memory:
         kind = self._module.uint8
         try:
-            made = self._module.empty((max(nbytes, 1),), dtype=kind, device="cuda")
+            where = f"cuda:{device.current()}"  # torch's own current device may be another one
+            made = self._module.empty((max(nbytes, 1),), dtype=kind, device=where)
         except self._module.OutOfMemoryError as error:
             raise MemoryError(str(error)) from None
         return Memory(made.data_ptr(), nbytes, made)
+
+    def note_write(self, x: Any) -> None:
+        if not x.is_inference():
+            self._module.autograd.graph.increment_version(x)
 
     def stream(self, index: int) -> AbstractContextManager[Any]:
         stream = self._module.cuda.current_stream(index)
@@ -159,6 +172,11 @@ class _Torch(Library):
 
     def strides(self, x: Any) -> tuple[int, ...]:
         return tuple(x.stride())
+
+
+def _has_no_memory(x: Any) -> bool:
+    """Whether a tensor wraps others."""
+    return x.data_ptr() == 0 and x.numel() > 0
 
 
 def _known(row: DType | None, name: Any) -> DType:

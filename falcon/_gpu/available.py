@@ -51,14 +51,16 @@ def why_unavailable() -> str | None:
 
 def _tried() -> str | None:
     """Compile a kernel, and call cuBLAS."""
-    memory = device.allocate(2 * FLOAT32.itemsize)
-    one, out = (dense(memory.pointer + x, (1, 1), FLOAT32) for x in (0, FLOAT32.itemsize))
     part = "NVRTC, which compiles kernels,"
     try:
+        memory = device.allocate(2 * FLOAT32.itemsize)
+        one, out = (dense(memory.pointer + x, (1, 1), FLOAT32) for x in (0, FLOAT32.itemsize))
         run(kernels.copy(None, one))
         part = "cuBLAS"
         operands = (Operand.of(x) for x in (one, one, out))
         run(*cublas.products(1, 1, 1, *operands, operand=FLOAT32))
+    except MemoryError as error:
+        return f"the GPU has no memory left for it ({error})"
     except Exception as error:  # each library has its own
         if "captur" in str(error).lower():  # another stream is: this says nothing about the device
             raise RuntimeError(_CAPTURING) from error

@@ -81,7 +81,7 @@ class GpuBackend:
         if problem.operand.cuda is None:
             known = ", ".join(x.name for x in CUDA)
             return f"GPU matrices must be of {known}, not {problem.operand}"
-        if operand is _FIXED and tuple(map(int, cublas.version().split(".")[:2])) < (13, 1):
+        if operand is _FIXED and not cublas.has_fixed_point():
             return f"products in fixed point need cuBLAS 13.1; this is {cublas.version()}"
         if problem.is_wide:
             return f"the operands are cast to {problem.result} first"
@@ -123,8 +123,12 @@ class GpuBackend:
         """Describe an array in the memory of a device."""
         if device_of(x) != index:
             raise ValueError(f"{name} is on cuda:{device_of(x)}; this plan is for cuda:{index}")
-        found = library_of(x).matrix(x)
-        return checked_out(found) if name == "out" else found
+        library = library_of(x)
+        found = library.matrix(x)
+        if name != "out":
+            return found
+        library.note_write(x)
+        return checked_out(found)
 
     def empty(self, shape: tuple[int, int], dtype: DType, like: Any) -> Any:
         """Make an array by rows on the device of another one."""
@@ -135,7 +139,7 @@ class GpuBackend:
 
     def pack(self, b: Matrix, plan: Plan) -> Payload:
         """Form the sums of B, or its parts; its columns are multiplied by powers as in `driver`."""
-        if plan.reals is not None:
+        if plan.reals is not None and not plan.method.layout.operand.is_complex:
             b, plan = embedded.turned_of(b, plan.problem.operand), plan.reals
         layout, operand = plan.method.layout, plan.operand
         allocate = partial(workspaces.allocate, library_of(b.owner))
@@ -244,7 +248,8 @@ def _growth(problem: Problem, scheme: Scheme | None, layout: Layout, inner: int)
         if how.parts > 1:  # what is truncated shrinks all products alike: sums do not magnify it
             longest = products(scheme_to_run).groups[0].length
             assert problem.device is not None
-            growth = hypot(growth, cublas.growth_of_sums(longest * inner, problem.device))
+            sums = cublas.growth_of_sums(longest * inner, problem.device, problem.short_sums)
+            growth = hypot(growth, sums)
         return growth
     if problem.accumulator is not problem.operand:
         return growth_of_rounded_sums(scheme_to_run)

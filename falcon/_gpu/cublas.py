@@ -28,8 +28,23 @@ _MATH_MODE = 16
 # Products of the largest parts are at most that long, and cuBLAS adds the next one to the last; one
 # beyond the second number is cut in two, because float32 sums as short err less.
 _LONGEST, _WHOLE = 1024, 600
+# Sums of squares, all of one sign, have a bias that centring does not take away: 3.6e-9 times the
+# length of a piece, beside float32's 1.4e-8 times the root of K. So pieces are at most as long as
+# the first number; and as many as the second, if longer than the third.
+_SHORT, _FEWEST, _SHORTEST = 256, 10, 64
+# Products in fixed point: in every case, not where cuBLAS expects a gain; of as many bits as the
+# numbers need (a variable of the environment may say another number), up to the last value. With
+# it, the most slices of 8 bits.
+_IN_FIXED_POINT = {
+    "cublasSetEmulationStrategy": 2,  # CUBLAS_EMULATION_STRATEGY_EAGER
+    "cublasSetFixedPointEmulationMantissaControl": 0,  # CUDA_EMULATION_MANTISSA_CONTROL_DYNAMIC
+    "cublasSetFixedPointEmulationMaxMantissaBitCount": 79,
+}
+_SLICES = 10
 # That CuPy does not name.
 _COMPUTE_TYPES = {"CUBLAS_COMPUTE_64F_EMULATED_FIXEDPOINT": 79}
+# CUBLAS_STATUS_NOT_INITIALIZED, CUBLAS_STATUS_ALLOC_FAILED: of a new handle, memory is short.
+_NO_ROOM = 1, 3
 # CUBLAS_OP_N, CUBLAS_OP_T.
 _OPERATIONS = {False: 0, True: 1}
 _OPERAND = (c_void_p, c_int, c_int64, c_int64)  # pointer, type, leading dimension, step
@@ -40,6 +55,7 @@ _ARGUMENTS = {
     "cublasSetWorkspace_v2": (c_void_p, c_void_p, c_size_t),
     "cublasSetMathMode": (c_void_p, c_int),
     "cublasGetProperty": (c_int, c_void_p),
+    **dict.fromkeys(_IN_FIXED_POINT, (c_void_p, c_int)),
     _GEMM: (
         *(c_void_p, c_int, c_int, c_int64, c_int64, c_int64),
         *(c_void_p, *_OPERAND, *_OPERAND),
@@ -67,7 +83,8 @@ def _library() -> Any:
     _wrapper()
     library = load(device.runtime_version() // 1000)
     for name, types in _ARGUMENTS.items():
-        getattr(library, name).argtypes = types
+        if name not in _IN_FIXED_POINT or hasattr(library, name):
+            getattr(library, name).argtypes = types
     library.cublasGetStatusString.restype = c_char_p
     return library
 
@@ -78,6 +95,11 @@ def version() -> str:
     for part, value in enumerate(numbers):  # major, minor, patch
         _check(_library().cublasGetProperty(part, byref(value)))
     return ".".join(str(x.value) for x in numbers)
+
+
+def has_fixed_point() -> bool:
+    """Whether the library multiplies in fixed point."""
+    return tuple(map(int, version().split(".")[:2])) >= (13, 1)
 
 
 def _check(status: int) -> None:
@@ -105,17 +127,19 @@ def products(
     b: Operand,
     out: Operand,
     *,
-    alpha: float = 1.0,
-    beta: float = 0.0,
+    alpha: complex = 1.0,
+    beta: complex = 0.0,
     batch: int = 1,
     operand: DType,
+    short_sums: bool = False,
     stage: str = "multiply",
 ) -> list[Product]:
     """Describe ``out = alpha a b + beta out`` for cuBLAS, which takes matrices by columns.
 
     One by rows is the transpose of such a matrix. So for an `out` by rows the product is
     ``b^T a^T``, and no operand is ever copied. `operand` is that of the problem: it says how
-    products are formed and summed, and whether a and b hold parts of float32.
+    products are formed and summed, and whether a and b hold parts of float32; `short_sums`:
+    see `Problem`.
 
     Along the inner dimension A's parts follow one another, the largest first, and B's the smallest
     first. So the first s + 1 parts of A meet the last s + 1 of B where the places i + j are s, in
@@ -125,13 +149,12 @@ def products(
     sums, parts = operand.accumulator, operand.parts
     name = operand.cublas_sums or sums.cublas_sums
     assert name is not None  # true for all accumulators of GPUs
-    scalar = c_double if sums.itemsize == 8 else c_float
     made: list[Product] = []
     to_a = (a.ld if a.by_columns else 1) * a.dtype.itemsize  # bytes along the inner dimension
     to_b = (1 if b.by_columns else b.ld) * b.dtype.itemsize
     for s in reversed(range(parts)):
         whole, skipped = (s + 1) * inner, (parts - 1 - s) * inner
-        step = longest(inner) if s == 0 < parts - 1 else whole
+        step = longest(inner, short_sums) if s == 0 < parts - 1 else whole
         for first in range(0, whole, step):
             left = replace(a, pointer=a.pointer + first * to_a)
             right = replace(b, pointer=b.pointer + (skipped + first) * to_b)
@@ -142,10 +165,10 @@ def products(
                 _OPERATIONS[left.by_columns != out.by_columns],
                 _OPERATIONS[right.by_columns != out.by_columns],
                 *(*sizes, min(step, whole - first)),
-                byref(scalar(alpha)),  # read before the call returns
+                byref(_scalar(alpha, sums)),  # read before the call returns
                 *(left.pointer, left.dtype.cublas, left.ld, left.step),
                 *(right.pointer, right.dtype.cublas, right.ld, right.step),
-                byref(scalar(1.0 if made else beta)),
+                byref(_scalar(1.0 if made else beta, sums)),
                 *(out.pointer, out.dtype.cublas, out.ld, out.step),
                 batch,
                 _COMPUTE_TYPES.get(name) or getattr(_wrapper(), name),
@@ -153,6 +176,12 @@ def products(
             )
             made.append(Product(arguments, stage))
     return made
+
+
+def _scalar(value: complex, kind: DType) -> Any:
+    """Return a number as cuBLAS reads it, for products that are summed in a type."""
+    part = c_double if (kind.part or kind).itemsize == 8 else c_float
+    return (part * 2)(value.real, value.imag) if kind.is_complex else part(value.real)
 
 
 def of_triangle(
@@ -167,15 +196,29 @@ def of_triangle(
     return made
 
 
-def longest(inner: int) -> int:
+def longest(inner: int, short: bool) -> int:
     """Return the length of the pieces in which products of the largest parts are formed."""
-    pieces = max(-(-inner // _LONGEST), 1 + (inner > _WHOLE))
-    return min(round_up(-(-inner // pieces), UNIT), inner)
+    pieces = -(-inner // _LONGEST), 1 + (inner > _WHOLE)
+    if short:
+        pieces = -(-inner // _SHORT), min(-(-inner // _SHORTEST), _FEWEST)
+    return min(round_up(-(-inner // max(pieces)), UNIT), inner)
 
 
-def products_of_parts(inner: int, parts: int) -> int:
+def products_of_parts(inner: int, parts: int, short: bool) -> int:
     """Return how many products `products` makes."""
-    return parts - 1 + (-(-inner // longest(inner)) if parts > 1 else 1)
+    return parts - 1 + (-(-inner // longest(inner, short)) if parts > 1 else 1)
+
+
+def fixed_point_bytes(rows: int, columns: int, inner: int, batch: int = 1) -> int:
+    """Return the bytes of a workspace that suffice for a product in fixed point.
+
+    By the formula of cuBLAS's documentation, "Fixed-Point Workspace Requirements".
+    """
+    (M, N), K = (round_up(x, 1024) for x in (rows, columns)), round_up(inner, 128)
+    sums = min(4 * M * N * _SLICES, 2**32) * -(-inner // 8192)
+    of_slices = (M + N) * (K * _SLICES + 4) + sums
+    of_bits = 4 * ((rows + columns) * -(-inner // 64) + rows * columns)
+    return max(of_slices, of_bits) * batch * 5 // 4 + 2**27
 
 
 def knows_sums(index: int) -> bool:
@@ -183,7 +226,7 @@ def knows_sums(index: int) -> bool:
     return device.properties(index).capability == (9, 0)
 
 
-def growth_of_sums(inner: int, index: int) -> float:
+def growth_of_sums(inner: int, index: int, short: bool) -> float:
     """Return the RMS error of sums on tensor cores, relative to float32 sums as long.
 
     Measured on an H200, for two float16 parts in one piece: 1.31, 1.85, 2.19, 3.03 for 300, 700,
@@ -191,7 +234,7 @@ def growth_of_sums(inner: int, index: int) -> float:
     of float32 sums do. An adder of 8 terms with a bit less (simulated; said to be an A100's) errs
     up to twice as much.
     """
-    piece = longest(inner)
+    piece = longest(inner, short)
     known = 3.5 if knows_sums(index) else 7.0
     return known * (piece / 2048) ** 0.44 * (piece / inner) ** 0.5
 
@@ -209,11 +252,17 @@ class _Handle:
         try:
             self.pointer = self._unused[index].pop()
         except IndexError:
-            made = c_void_p()
-            _check(_library().cublasCreate_v2(byref(made)))
+            made, library = c_void_p(), _library()
+            status = library.cublasCreate_v2(byref(made))
+            if status in _NO_ROOM:
+                raise MemoryError("too little memory of the GPU for a handle of cuBLAS") from None
+            _check(status)
             assert made.value is not None
             self.pointer = made.value
-            _check(_library().cublasSetMathMode(self.pointer, _MATH_MODE))
+            _check(library.cublasSetMathMode(self.pointer, _MATH_MODE))
+            if has_fixed_point():
+                for name, value in _IN_FIXED_POINT.items():
+                    _check(getattr(library, name)(self.pointer, value))
 
     def __del__(self) -> None:
         if hasattr(self, "pointer"):

@@ -25,7 +25,7 @@ from falcon._core.plan import Plan
 from falcon.codegen.cuda_plan import products
 
 from . import cublas, kernels, repaired
-from .geometry import UNIT, flag_bytes, round_up, segments
+from .geometry import UNIT, flag_bytes, round_up, segment_bytes, segments
 from .layout import Buffers, Span
 from .matrix import Operand
 from .operands import Operands, make_copies
@@ -60,7 +60,7 @@ def steps_of(
         stages = _Stages(plan, copied, packed, places, factors)
         if plan.guarded or plan.method.splits > 1:
             stages.find_powers()
-        if plan.method.splits > 1:
+        if stages.centres:
             stages.multiply_means()
         stages.multiply()
         steps += stages.steps
@@ -103,6 +103,7 @@ class _Stages:
         self._a, self._b, self._c, self._out = operands
         self._packed, self._factors = packed, factors
         self._operand, self._sums = plan.operand, plan.problem.accumulator
+        self.centres = self._operand.parts > 1 and not plan.problem.short_sums
         self.steps: list[Step] = []
         # The parts of A and B whose sums At and Bt hold.
         self._held: tuple[kernels.Part | None, kernels.Part | None] = (None, None)
@@ -126,8 +127,11 @@ class _Stages:
             b = self._b.transposed()
             lines.append(kernels.Lines(b, N, self._powers_b, places.segments))
         if lines:
-            room, columns = places.flags - places.at, self._powers_b if fit else 0
+            room, columns = places.flags - places.at, self._powers_b if self.centres else 0
             self.steps += kernels.powers(lines, places.at, room, equilibrate, fit, columns)
+        if fit and not self.centres:  # the means are zero
+            segments = segment_bytes(*self._a.shape)
+            self.steps.append(Fill("norms", (places.means, segments)))
 
     def multiply_means(self) -> None:
         """Write the product of A's means and the sums of B's segments, and c, to the result."""
@@ -162,6 +166,7 @@ class _Stages:
             operands = a.of_group(group), b.of_group(group), out
             inner = group.length * part[1]
             how: dict[str, Any] = {"beta": float(part[0] > 0), "operand": self._operand}
+            how["short_sums"] = self._plan.problem.short_sums
             if is_triangle:
                 self.steps += cublas.of_triangle(rows, inner, *operands, **how)
             else:
@@ -189,14 +194,17 @@ class _Stages:
         plan, by_parts = self._plan, self._operand.parts > 1
         # Parts of Inf, and of what rounds to it, are NaN.
         flags = self._places.flags if plan.options.check != "none" or by_parts else 0
-        if flags:
-            self.steps.append(Fill("combine H", (flags, flag_bytes(row[1], column[1]))))
+        if flags:  # behind the count of repaired regions, of all chunks
+            kept = 4 * bool(row[0] or column[0])
+            cleared = flags + kept, flag_bytes(row[1], column[1]) - kept
+            self.steps.append(Fill("combine H", cleared))
+            flags += 4
         to = kernels.Part(self._out, self._layout.block[:2], row, column)
         what = self._layout.scheme, self._sums, to, self._c
         powers = self._powers_a, self._powers_b
         update = kernels.Update(*what, flags=flags, powers=powers, **self._factors)
         # The means, and c, are in the result already.
-        added = replace(update, c=self._out, beta=1.0) if by_parts else update
+        added = replace(update, c=self._out, beta=1.0) if self.centres else update
         self.steps.append(kernels.combine_out(added, self._places.h))
         if flags:
             flag = repaired.flag_of(plan)

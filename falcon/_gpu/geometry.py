@@ -129,5 +129,5 @@ def regions(height: int, width: int) -> int:
 
 
 def flag_bytes(rows: int, columns: int) -> int:
-    """Bytes of the flags for a C by rows or by columns, whichever needs more."""
-    return 4 * (1 + max(regions(rows, columns), regions(columns, rows)))
+    """Bytes of a count and the flags for a C by rows or by columns, whichever needs more."""
+    return 4 * (2 + max(regions(rows, columns), regions(columns, rows)))

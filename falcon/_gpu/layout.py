@@ -24,12 +24,14 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
+from falcon._core.arithmetic import FIXED
 from falcon._core.dtypes import DType
 from falcon._core.problem import Problem
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme, classical
 
-from .geometry import UNIT, Sizes, Tables, flag_bytes, round_up, segment_bytes
+from .cublas import fixed_point_bytes
+from .geometry import UNIT, Sizes, Tables, flag_bytes, round_up, segment_bytes, triangle
 
 _ALIGNMENT = 256
 # With smaller chunks, products would be far slower than the measured rate.
@@ -59,6 +61,7 @@ class Buffers(NamedTuple):
     # For products by parts: the means of A's segments, and the sums of B's.
     means: int = 0
     segments: int = 0
+    fixed: int = 0  # of cuBLAS, for products in fixed point: the last
 
     def placed(self, pointer: int) -> Buffers:
         """Return the addresses in memory at `pointer`."""
@@ -112,7 +115,10 @@ def layout_of(
     scheme_to_run = _WHOLE if scheme is None and operand.parts > 1 else scheme
     copies = _copies(problem, scheme_to_run)
     if scheme_to_run is None:
-        return Layout(None, operand, Buffers(*copies))
+        tiles = [x[1:4] for x in triangle(problem.M)] if problem.symmetric else []
+        tiles = tiles or [(problem.M, problem.N, 1)]
+        sizes = [(rows, columns, problem.K, count) for rows, columns, count in tiles]
+        return Layout(None, operand, Buffers(*copies, fixed=_fixed(operand, sizes)))
     block = block_sizes(problem.M, problem.N, problem.K, scheme_to_run)
     room = usual if limit is None else limit - sum(copies)
     chunk = chunk_within(block, problem, scheme_to_run, room, operand)
@@ -150,7 +156,7 @@ def sums(chunk: Sizes, problem: Problem, scheme: Scheme, operand: DType) -> tupl
     """Return the bytes of the other buffers for chunks of that size, from `Buffers.at` on."""
     rows, columns, inner = chunk
     held, packed = scheme.rank * operand.panel_bytes, problem.packed
-    item = problem.accumulator.itemsize
+    item, groups = problem.accumulator.itemsize, products(scheme).groups
     sizes = (
         held * rows * inner,
         0 if packed else held * inner * columns,
@@ -160,8 +166,15 @@ def sums(chunk: Sizes, problem: Problem, scheme: Scheme, operand: DType) -> tupl
         0 if packed else Tables(problem.N, item).nbytes,
         segment_bytes(problem.M, problem.K) if operand.parts > 1 else 0,
         segment_bytes(problem.N, problem.K) if operand.parts > 1 and not packed else 0,
+        _fixed(operand, [(rows, columns, x.length * inner, x.count) for x in groups]),
     )
     return tuple(map(_aligned, sizes))
+
+
+def _fixed(operand: DType, sizes: list[tuple[int, int, int, int]]) -> int:
+    """Return the bytes of cuBLAS's workspace for products of these sizes, if in fixed point."""
+    is_fixed = operand.arithmetic is FIXED
+    return _aligned(max(fixed_point_bytes(*x) for x in sizes)) if is_fixed else 0
 
 
 def _aligned(nbytes: int) -> int:

@@ -117,7 +117,7 @@ def _stages(problem: Problem, layout: Layout, rates: DeviceRates) -> Seconds:
     for group in groups:
         inner = group.length * ck
         # Each of a sum's products by parts reads what it multiplies, and all but the first read H.
-        calls = products_of_parts(inner, parts)
+        calls = products_of_parts(inner, parts, problem.short_sums)
         sizes = min(cm, M), min(cn, N), inner, group.count, read, (2 * calls - 1) * sums
         part = product_seconds(*sizes, rates, rates.batched) + (calls - 1) * rates.launch
         multiply += pieces * again_inner * part
@@ -132,10 +132,15 @@ def _stages(problem: Problem, layout: Layout, rates: DeviceRates) -> Seconds:
     if problem.packed:
         b = 0.0
     means: Seconds = ()
-    if all_lines:  # the product writes C, which Combine H reads again
+    if all_lines and not problem.short_sums:  # the product writes C, which Combine H reads again
         sizes = problem.M, problem.N, segments(problem.K), 1, item, 2 * item
         means = (("means", product_seconds(*sizes, rates, rates.means)),)
+    turned: Seconds = ()
+    if problem.of_complex and not problem.packed:  # B' is written, twice as large as what is read
+        moved = 1.5 * problem.N * problem.K * item
+        turned = (("copies", moved / rates.bandwidth + rates.launch),)
     return (
+        *turned,
         ("norms", norms),
         *means,
         ("combine A", times_a * a),

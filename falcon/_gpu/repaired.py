@@ -39,8 +39,8 @@ class Flag:
 
     def take(self) -> bool:
         """Return whether a call that begins now is to be classical."""
-        if not (self._count.value or self._last):
-            return False
+        if not (self._count.value or self._last) or device.is_capturing():
+            return False  # a graph does what its plan says
         with _lock:
             count, self._count.value = self._count.value, 0
             if self._left:  # what is counted now is of products before

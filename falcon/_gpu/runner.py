@@ -15,13 +15,14 @@ from falcon._core.matrix import Matrix, meet
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
-from falcon._core.reals import composed
+from falcon._core.reals import chosen, composed
 from falcon._core.runner import Bound, PlanRunner
 from falcon.codegen.cuda_plan import ACCESS_BYTES
 
 from . import cublas, device, driver, embedded, kernels, repaired, workspaces
 from .arrays import Library, library_of
 from .geometry import triangle
+from .matrix import Memory
 from .steps import Step, run
 
 _log = logging.getLogger("falcon")
@@ -49,11 +50,12 @@ class GpuRunner(PlanRunner):
         plan, (left, right, target) = self._plan, map(library.batch, (*whole, out))
         able = plan.method.is_classical and plan.operand.parts == 1
         able = able and plan.options.workspace_limit is None
+        able = able and not plan.method.layout.buffers.fixed  # which is that of one product
         if plan.problem.symmetric:  # a launch mirrors at most so many
             able = able and plan.problem.count < 2**16 and len(triangle(plan.problem.M)) == 1
         if not able or left is None or right is None or target is None:
             return False
-        able = plan.reals is None or embedded.takes_batch(plan.problem, left, right, target)
+        able = not _is_turned(plan) or embedded.takes_batch(plan.problem, left, right, target)
         return (able and (target.step != 0 or plan.problem.count == 1)) and (
             left.dtype is right.dtype is target.dtype
         )
@@ -62,8 +64,8 @@ class GpuRunner(PlanRunner):
         library = library_of(a)
         if not self._is_one_call(library, a, b, out):
             return None
-        p, plan, factor = self._plan.problem, self._plan.reals or self._plan, complex(alpha)
-        real = plan.problem
+        p, plan, factor = self._plan.problem, self._plan, complex(alpha)
+        real = plan.reals.problem if plan.reals and _is_turned(plan) else p
         assert p.device is not None
         index: int = p.device
 
@@ -77,7 +79,7 @@ class GpuRunner(PlanRunner):
                 if real is not p:  # B' has the factor, and memory until the steps have begun
                     turn, _kept, *views = embedded.reals_of_batch(p, library, factor, *views)
                     steps.append(turn)
-                how["alpha"] = factor.real if real is p else 1.0
+                how["alpha"] = factor if real is p else 1.0
                 steps += cublas.products(real.M, real.N, real.K, *views, **how)
                 if p.symmetric:
                     steps.append(kernels.mirror(library.matrix(out).first, p.count, views[2].step))
@@ -120,7 +122,8 @@ class Steps:
             added = target if self._in_place else placed[-1]
         steps_of: Any = driver.steps_of
         self._nbytes: int = plan.method.layout.nbytes
-        if plan.reals is not None:
+        self._fixed = plan.method.layout.buffers.fixed  # the last of these bytes
+        if _is_turned(plan):
             steps_of, self._nbytes = embedded.steps_of, embedded.nbytes_of(plan, alpha, beta)
         if 0 in (p.M, p.N, p.K):
             steps: list[Any] = [kernels.copy(None, target)] if p.M * p.N else []
@@ -135,9 +138,6 @@ class Steps:
             with device.on(self._index):
                 self(a, b, c, out)
             return
-        if self._flag is not None and self._flag.take():
-            self._classical("it was repaired before", a, b, c, out)
-            return
         library, payload = self._library, b.payload if type(b) is PackedOperand else None
         given = [library.address(a), library.address(out)]
         if payload is None:
@@ -148,6 +148,9 @@ class Steps:
             self._anew(a, b, c, out)
             return
         with library.stream(self._index):
+            if self._flag is not None and self._flag.take():
+                self._classical("it was repaired before", a, b, c, out)
+                return
             try:
                 memory = workspaces.allocate(library, self._nbytes, optional=self._plan.optional)
             except MemoryError as error:
@@ -156,8 +159,12 @@ class Steps:
                 self._classical(str(error), a, b, c, out)
                 return
             given.append(memory.pointer)
-            fixed = workspaces.for_cublas(library, self._plan.problem.reproducible)
-            handle = cublas.handle(fixed)
+            if self._fixed:
+                begin = memory.pointer + self._nbytes - self._fixed
+                for_cublas: Memory | None = Memory(begin, self._fixed, None)
+            else:
+                for_cublas = workspaces.for_cublas(library, self._plan.problem.reproducible)
+            handle = cublas.handle(for_cublas)
             for start, arguments, places in self._steps:
                 filled = list(arguments)
                 for place, slot, offset in places:
@@ -185,7 +192,10 @@ class Steps:
         method = plan.backend.candidates(plan.problem, (None,), None, operand)[0]
         how: dict[str, Any] = {"guarded": False, "optional": False, "options": limits}
         made, whole = replace(plan, method=method, **how), self._plan
-        return GpuRunner(made if whole is plan else composed(whole.problem, limits, made))
+        if whole is plan:
+            return GpuRunner(made)
+        is_packed = _is_turned(whole) and whole.problem.packed  # B' is, and is multiplied
+        return GpuRunner((composed if is_packed else chosen)(whole.problem, limits, made))
 
     def _anew(self, a: Any, b: Any, c: Any, out: Any) -> None:
         """Multiply by steps for operands that overlap."""
@@ -197,6 +207,11 @@ class Steps:
         types = p.operand, p.result
         problem = Problem.of(known(a), right, added, known(out), types, plan.options, **how)
         plan.fitted(problem).runner(a, b, c, out, *self._factors)
+
+
+def _is_turned(plan: Plan) -> bool:
+    """Whether complex matrices are multiplied as real ones, by B'."""
+    return plan.reals is not None and not plan.method.layout.operand.is_complex
 
 
 def _places(arguments: tuple, bases: list[int]) -> list[tuple[int, int, int]]:

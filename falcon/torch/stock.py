@@ -32,7 +32,12 @@ def has_backend() -> bool:
 
 def uses_tf32(dtype: torch.dtype) -> bool:
     """Whether torch multiplies by TF32, which falcon does only by name."""
-    return dtype is torch.float32 and torch.get_float32_matmul_precision() != "highest"
+    if dtype is not torch.float32:
+        return False
+    matmul = torch.backends.cuda.matmul
+    if hasattr(matmul, "fp32_precision"):  # once it is set, torch's older function raises
+        return bool(matmul.fp32_precision == "tf32")
+    return torch.get_float32_matmul_precision() != "highest"
 
 
 def is_library(plan: Plan) -> bool:

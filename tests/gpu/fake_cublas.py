@@ -8,12 +8,15 @@ from .fake_cupy import HANDLE, STATE
 
 # Of every handle: TF32, or sums of 16 bits.
 MATH_MODES = {}
+# Strategy, control of the bits, and most bits of products in fixed point.
+FIXED_POINT = {}
 
 
 def _types():
     import ml_dtypes
 
-    return {0: np.float32, 1: np.float64, 2: np.float16, 14: ml_dtypes.bfloat16}
+    return {0: np.float32, 1: np.float64, 2: np.float16, 14: ml_dtypes.bfloat16,
+            4: np.complex64, 5: np.complex128}  # fmt: skip
 
 
 class Cublas:
@@ -26,6 +29,8 @@ class Cublas:
         self.__dict__ |= {f.__name__: _Function(f) for f in (
             cublasCreate_v2, cublasSetStream_v2, cublasSetWorkspace_v2, cublasSetMathMode,
             cublasGemmStridedBatchedEx_64, cublasGetProperty, cublasGetStatusString,
+            cublasSetEmulationStrategy, cublasSetFixedPointEmulationMantissaControl,
+            cublasSetFixedPointEmulationMaxMantissaBitCount,
         )}  # fmt: skip
 
 
@@ -66,11 +71,13 @@ def cublasSetStream_v2(handle, stream):
 def cublasSetWorkspace_v2(handle, workspace, size):
     assert STATE.owner(workspace) == STATE.owner(workspace + size - 1) == STATE.device
     assert workspace % 256 == 0
-    STATE.workspace = workspace
+    STATE.workspace, STATE.workspace_bytes = workspace, size
     return 0
 
 
 def cublasCreate_v2(handle):
+    if STATE.room is not None and STATE.room < 2**12:
+        return 3  # CUBLAS_STATUS_ALLOC_FAILED
     STATE.handles += 1
     handle._obj.value = HANDLE
     return 0
@@ -78,6 +85,21 @@ def cublasCreate_v2(handle):
 
 def cublasSetMathMode(handle, mode):
     MATH_MODES[handle] = mode
+    return 0
+
+
+def cublasSetEmulationStrategy(handle, strategy):
+    FIXED_POINT[handle] = strategy, None, None
+    return 0
+
+
+def cublasSetFixedPointEmulationMantissaControl(handle, control):
+    FIXED_POINT[handle] = FIXED_POINT[handle][0], control, None
+    return 0
+
+
+def cublasSetFixedPointEmulationMaxMantissaBitCount(handle, bits):
+    FIXED_POINT[handle] = *FIXED_POINT[handle][:2], bits
     return 0
 
 
@@ -94,9 +116,14 @@ def cublasGemmStridedBatchedEx_64(handle, transa, transb, m, n, k, alpha, A, Aty
     assert MATH_MODES[handle] == 16, "no TF32, no sums of 16 bits"
     assert STATE.workspace or not STATE.capturing, "the workspace of the handle, in a graph"
     assert (kinds[Atype] is kinds[Btype]) and kinds[Ctype] in (kinds[Atype], np.float32)
+    if "FIXEDPOINT" in computeType:
+        assert FIXED_POINT[handle] == (2, 0, 79), "always, of as many bits as numbers need"
+        assert STATE.workspace and STATE.workspace_bytes >= 2**27, "what it documents"
     sums = np.float64 if computeType.startswith("64F") else np.float32
+    if np.dtype(kinds[Atype]).kind == "c":
+        sums = np.result_type(sums, np.complex64)
     alpha, beta = (_scalar(x, sums) for x in (alpha, beta))
-    STATE.products.append(((m, n, k), batchCount, float(beta), computeType))
+    STATE.products.append(((m, n, k), batchCount, beta.item(), computeType))
     a_shape, b_shape = ((k, m) if transa else (m, k)), ((n, k) if transb else (k, n))
     for batch in range(batchCount):
         a = _matrix(A, a_shape, lda, kinds[Atype], batch * strideA).astype(sums)
@@ -105,9 +132,18 @@ def cublasGemmStridedBatchedEx_64(handle, transa, transb, m, n, k, alpha, A, Aty
         a, b = a.T if transa else a, b.T if transb else b
         with np.errstate(all="ignore"):
             truncated = STATE.truncates and np.dtype(kinds[Atype]).itemsize == 2
-            product = _truncated(a, b, *STATE.truncates) if truncated else a @ b
+            product = _truncated(a, b, *STATE.truncates) if truncated else _product(a, b)
             c[...] = alpha * product + (beta * c.astype(sums) if beta else 0)
     return 0
+
+
+def _product(a, b):
+    if a.dtype.kind != "c":
+        return a @ b
+    product = np.empty((a.shape[0], b.shape[1]), a.dtype)
+    product.real = a.real @ b.real - a.imag @ b.imag
+    product.imag = a.real @ b.imag + a.imag @ b.real
+    return product
 
 
 def _truncated(a, b, terms, bits):

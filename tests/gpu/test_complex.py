@@ -158,7 +158,10 @@ def test_errors_are_those_of_real_products(cupy):
 @pytest.mark.parametrize("scheme", ["classical", "strassen"])
 @pytest.mark.parametrize("value", [np.nan, np.inf, complex(0, -np.inf)])
 def test_not_finite(cupy, scheme, value):
-    """As four real products give it: Inf stays Inf where one part of a factor is zero."""
+    """As four real products give it: Inf stays Inf where one part of a factor is zero.
+
+    Classically, cuBLAS multiplies by a complex alpha, and either part may spoil the other.
+    """
     a, b = numbers((40, 40), 1).astype("complex64"), whole((40, 40), 2, 3).astype("complex64")
     a.imag[5] = 0
     a.real[5] = 1
@@ -170,6 +173,9 @@ def test_not_finite(cupy, scheme, value):
         rows = np.stack([parts, turned], 1).reshape(80, 80)
         expected = (a.view("float32") @ rows).view("complex64")
     product = result(falcon.gemm(x, y, scheme=scheme))
+    if scheme == "classical":
+        assert not np.isfinite(product[~np.isfinite(expected)]).any()
+        product[~np.isfinite(expected)] = expected[~np.isfinite(expected)]
     np.testing.assert_array_equal(product.view("float32"), expected.view("float32"))
     assert np.isfinite(np.delete(product, 9, axis=1)).all()
 
@@ -243,19 +249,61 @@ def test_wrong_input(cupy):
     with pytest.raises(
         ValueError, match="workspace_limit is 100 bytes, and copies of complex operands take 1024"
     ):
-        falcon.gemm(x, y, workspace_limit=100)
+        falcon.gemm(x, y, workspace_limit=100, arithmetic="tf32")
     with pytest.raises(ValueError, match="but b is <PackedOperand 8 x 8 complex64 for"):
         falcon.gemm(x, falcon.pack(y, scheme="strassen"), scheme="3x4x4:38")
-    assert (result(falcon.gemm(x, y, workspace_limit=1024)) == result(x) @ result(y)).all()
+    how = {"workspace_limit": 1024, "arithmetic": "tf32"}
+    assert (result(falcon.gemm(x, y, **how)) == result(x) @ result(y)).all()
     with pytest.raises(
         ValueError, match="workspace_limit is 1024 bytes; complex factors take 1536"
     ):
-        falcon.gemm(x, y, workspace_limit=1024, beta=1j, c=y)
+        falcon.gemm(x, y, **how, beta=1j, c=y)
 
 
 def test_what_a_batch_allocates(cupy, state):
     x = cupy.asarray(numbers((5, 16, 16), 1).astype("complex64"))
-    out, plan = cupy.empty((5, 16, 16), "complex64"), falcon.plan(x, x)
-    before = state.allocated
-    falcon.matmul(x, x, out=out)
-    assert state.allocated - before == plan.workspace == 2 * x.nbytes
+    out = cupy.empty((5, 16, 16), "complex64")
+    for how, nbytes in (({}, 0), ({"arithmetic": "tf32"}, 2 * x.nbytes)):
+        plan, before = falcon.plan(x, x, **how), state.allocated
+        falcon.matmul(x, x, out=out, **how)
+        assert state.allocated - before == plan.workspace == nbytes
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_native_products_are_the_librarys(cupy, state, dtype):
+    """Of complex matrices, without B', packed ones too."""
+    (a, x), (b, y) = both(cupy, (24, 20), 1, dtype), both(cupy, (20, 28), 2, dtype, "F")
+    out = cupy.empty((24, 28), dtype)
+    for factor in (y, falcon.pack(y)):
+        before = state.allocated
+        for _ in range(2):
+            state.products.clear()
+            falcon.gemm(x, factor, alpha=1 - 2j, out=out)
+            assert (result(out) == (1 - 2j) * (a @ b)).all()
+            assert [sizes for sizes, *_ in state.products] == [(28, 24, 20)]
+        assert state.allocated == before
+
+
+@pytest.mark.parametrize(
+    ("size", "by"), [(1500, "complex128"), (2048, "complex128"), (16384, "float64")]
+)
+def test_the_copy_of_b_is_part_of_a_schemes_time(cupy, size, by):
+    plan = falcon.plan((size,) * 2, (size,) * 2, "complex128", backend="gpu", reproducible=True)
+    assert plan.method.layout.operand is of(by)
+
+
+@pytest.mark.parametrize("scheme", ["classical", "strassen", "4x4x4:49"])
+def test_real_data_by_parts_stay_real(cupy, state, scheme):
+    """No mean is taken of both parts of a number; errors are those of float32."""
+    state.truncates = 16, 2
+    rng = np.random.default_rng(1)
+    a, b = (rng.random(x).astype("float32") for x in ((24, 2000), (2000, 20)))
+    x, y = (on_device(cupy, v, "complex64") for v in (a, b))
+    found = result(falcon.gemm(x, y, scheme=scheme, arithmetic="fp16x3", max_growth=16))
+    assert (found.imag == 0).all()
+    exact, usual = a.astype(float) @ b, np.zeros((24, 20), "float32")
+    for k in range(2000):
+        usual += np.outer(a[:, k], b[k])
+    errors, usual = found.real - exact, usual - exact
+    assert np.sqrt((errors**2).mean()) <= 2.0 * np.sqrt((usual**2).mean())
+    assert abs((errors / exact).mean()) < 1e-6

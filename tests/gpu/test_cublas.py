@@ -24,6 +24,7 @@ if HEADER is None:
     pytest.skip("needs the extra gpu-check (cuBLAS's header)", allow_module_level=True)
 TEXT = re.sub(r"/\*.*?\*/", " ", HEADER.read_text(errors="replace"), flags=re.DOTALL)
 _ENUMS = ("cublasOperation_t", "cublasMath_t", "cudaDataType",
+          "cublasEmulationStrategy_t", "cudaEmulationMantissaControl", "int",
           "cublasComputeType_t", "cublasGemmAlgo_t", "libraryPropertyType")  # fmt: skip
 
 

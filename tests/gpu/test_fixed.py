@@ -37,6 +37,19 @@ def test_products(pair, state, scheme):
     assert native <= fixed < 4 * native
 
 
+@pytest.mark.parametrize("scheme", ["classical", "strassen"])
+def test_the_workspace_of_cublas_is_counted(cupy, pair, scheme):
+    """It is 5 GB for 8192^3, by the formula of cuBLAS's documentation."""
+    shape, by_name = (8192, 8192), {"scheme": "classical", "backend": "gpu"}
+    plan = falcon.plan(shape, shape, "float64", arithmetic="fixed", **by_name)
+    assert plan.workspace == cublas.fixed_point_bytes(8192, 8192, 8192) > 4.5e9
+    how = {"arithmetic": "fixed", "scheme": scheme}
+    assert falcon.plan(*pair, **how).workspace >= cublas.fixed_point_bytes(24, 24, 24)
+    with pytest.raises(ValueError, match="workspace_limit is 100000000 bytes"):
+        falcon.gemm(*pair, **how, workspace_limit=10**8)
+    falcon.gemm(*pair, **how, reproducible=True)
+
+
 def test_batches_gram_and_complex_numbers(cupy, state):
     a = whole((3, 8, 8), 1).astype(float)
     x = cupy.asarray(a)

@@ -358,6 +358,9 @@ def test_an_incomplete_installation_is_told(cupy, state, monkeypatch):
             m.setattr(*change)
             assert re.match(reason + install, device_backend().why_unavailable())
         assert device_backend().why_unavailable() is None  # a failure may pass
+    for state.room in (0, 64, None):  # for CuPy's pool, for cuBLAS's handle
+        forget()
+        assert (device_backend().why_unavailable() is None) == (state.room is None)
     forget()
     with monkeypatch.context() as m:  # another stream's capture forbids what the probe does
         m.setattr(cupy, "RawModule", raising(RuntimeError("not permitted when capturing")))

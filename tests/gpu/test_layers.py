@@ -1,6 +1,7 @@
 """Tensors and layers of torch in GPU memory: torch's own, all of which say that they are there."""
 
 from dataclasses import replace
+from threading import Thread
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,9 +9,10 @@ import pytest
 
 import falcon
 from falcon._core.timing import Estimate
-from falcon._gpu import device, workspaces
+from falcon._gpu import cublas, device, workspaces
 from falcon._gpu.arrays import _Torch
 
+from .conftest import forget
 from .fake_cupy import State
 
 torch = pytest.importorskip("torch")
@@ -27,12 +29,13 @@ class Gpu:
 
     def __init__(self):
         self.is_used, self.waits, self.products, self.linears = True, [], [], 0
-        self.streams, self.allocated = [], []
+        self.streams, self.allocated, self.places = [], [], []
+        self.index = 0
         self.capturing = False
 
     @property
     def device(self):
-        return torch.device("cuda:0" if self.is_used else "cpu")
+        return torch.device(f"cuda:{self.index}" if self.is_used else "cpu")
 
 
 @pytest.fixture
@@ -44,6 +47,7 @@ def gpu(cupy, state, monkeypatch, doors):
             return empty(*shape, dtype=dtype, **options)
         ((nbytes,),) = shape
         made.allocated.append(nbytes)
+        made.places.append(device)
         if state.room is not None and nbytes > state.room:
             raise torch.OutOfMemoryError("CUDA out of memory")
         room = empty(nbytes + 256, dtype=dtype).fill_(255)
@@ -57,7 +61,7 @@ def gpu(cupy, state, monkeypatch, doors):
         (torch.Tensor, "is_cuda", property(lambda _: made.is_used)),
         (torch.Tensor, "is_cpu", property(lambda _: not made.is_used)),
         (torch.Tensor, "device", property(lambda _: made.device)),
-        (torch.Tensor, "__dlpack_device__", lambda _: (2 if made.is_used else 1, 0)),
+        (torch.Tensor, "__dlpack_device__", lambda _: (2 if made.is_used else 1, made.index)),
         (torch.cuda, "current_stream", lambda index=0: made.streams.append(index) or stream),
         (torch.cuda, "synchronize", made.waits.append),
         (torch.cuda, "is_current_stream_capturing", lambda: made.capturing),
@@ -173,6 +177,33 @@ def test_short_memory(gpu, monkeypatch):
     assert convert_(layer(), config()).rows[0]["reason"] == "CUDA out of memory"
 
 
+def test_short_memory_for_a_handle_of_cublas(gpu, monkeypatch):
+    """Each thread needs one: without it, a layer's product is torch's."""
+    made, x = layer(), whole(9, 48)
+    convert_(made, config())
+    products = []
+    monkeypatch.setattr(cublas._library(), "cublasCreate_v2", lambda _: 3)
+
+    def product():
+        with torch.no_grad():
+            products.append(made(x))
+
+    thread = Thread(target=product)
+    thread.start()
+    thread.join()
+    assert torch.equal(products[0].double(), exact(x, made))
+
+
+def test_short_memory_for_the_first_product(gpu, state):
+    """Nothing was tried before: a layer's product is torch's."""
+    made, x = layer(), whole(9, 48)
+    convert_(made, config())
+    forget()
+    state.room = 0
+    with torch.no_grad():
+        assert torch.equal(made(x).double(), exact(x, made))
+
+
 def test_what_is_left_to_torch(gpu, monkeypatch):
     (row,) = convert_(layer(), config(scheme="auto", batch_invariant=True)).rows
     assert row["reason"] == "on cuda:0, where batch_invariant=True cannot be kept"
@@ -264,6 +295,50 @@ def test_the_workspace_of_tensors_is_torchs(gpu, state, monkeypatch):
     assert gpu.allocated == [workspace, workspaces._CUBLAS_BYTES] * 2
     assert workspaces._kept == []
     assert falcon.pack(b, scheme="strassen").nbytes == gpu.allocated[-1]
+
+
+def test_the_workspace_is_where_the_kernels_are(gpu, state):
+    """Whichever device torch has made its current one."""
+    gpu.index = 1
+    falcon.pack(whole(50, 50), scheme="strassen")
+    falcon.gemm(whole(50, 50), whole(50, 50), scheme="strassen")
+    assert set(gpu.places) == {"cuda:1"}
+
+
+@pytest.mark.parametrize("call", [falcon.gemm, falcon.matmul])
+def test_what_is_overwritten_is_not_taken_for_what_was_saved(gpu, call):
+    """By the first call, one that is recalled, and a plan: the gradient would be wrong."""
+    a = whole(50, 50)
+    plan = falcon.plan(a, a)
+    for write in (*[lambda out: call(a, a, out=out)] * 2, lambda out: plan(a, a, out)):
+        saved, weight = whole(50, 50), whole(50, 50).requires_grad_()
+        made = weight * saved
+        write(saved)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            made.sum().backward()
+    with torch.inference_mode():
+        call(a, a, out=whole(50, 50))
+
+
+class Wrapper(torch.Tensor):
+    """Holds another tensor, as DTensor does, and has no memory of its own."""
+
+    @staticmethod
+    def __new__(cls, x):
+        return torch.Tensor._make_wrapper_subclass(cls, x.shape, dtype=x.dtype)
+
+    @classmethod
+    def __torch_dispatch__(cls, *_, **__):
+        raise NotImplementedError
+
+
+def test_wrappers_are_refused(gpu):
+    a = whole(50, 50)
+    for _ in range(2):
+        for x, y in ((a, Wrapper(a)), (Wrapper(a), a)):
+            with pytest.raises(TypeError, match="Wrapper without memory of its own"):
+                falcon.gemm(x, y)
+        falcon.gemm(a, a)
 
 
 def test_short_memory_of_torch_makes_auto_classical(gpu, state):

@@ -118,6 +118,33 @@ def test_data_of_all_kinds_err_as_in_float32(cupy, state, kind, K, scheme):
     assert abs(bias) < 1e-6
 
 
+@pytest.mark.parametrize("K", [250, 1000, 2000])
+@pytest.mark.parametrize("call", ["gram", "matmul", "gemm", "complex gram"])
+@pytest.mark.parametrize("kind", ["normal", "orthonormal"])
+def test_sums_of_squares_err_as_in_float32(cupy, state, kind, call, K):
+    """And without a bias: centring does not shorten those on the diagonal, short pieces do."""
+    state.truncates = HOPPER
+    x = np.random.default_rng(1).standard_normal((K, 24))
+    x = (np.linalg.qr(x)[0] if kind == "orthonormal" else x).astype(np.float32)
+    array, how = cupy.asarray(x), by("fp16x3")
+    if call == "matmul":
+        found = falcon.matmul(array.T, array, **how, scheme="strassen")
+    elif call == "gemm":
+        added = cupy.asarray(np.zeros((24, 24), np.float32))
+        found = falcon.gemm(array.T, array, added, beta=1, **how)
+    else:  # of complex numbers, the parts are summed as twice as many real ones
+        array = array if call == "gram" else cupy.asarray(x[::2] + 1j * x[1::2])
+        found = falcon.gram(array, **how)
+    exact = (x.astype(float) ** 2).sum(0)
+    of_float32, errors = (
+        (diagonal - exact) / exact
+        for diagonal in (in_order(x.T, x).diagonal(), cupy.asnumpy(found).diagonal().real)
+    )
+    usual = np.sqrt(np.mean(of_float32**2))
+    assert np.sqrt(np.mean(errors**2)) <= 2.0 * usual
+    assert abs(errors.mean()) < 1e-6
+
+
 @pytest.mark.parametrize("order", ["C", "F", "S"])
 @pytest.mark.parametrize("scheme", ["classical", "strassen"])
 def test_whole_numbers_stay_exact(cupy, scheme, order):
@@ -206,6 +233,22 @@ def test_values_that_parts_cannot_hold(cupy, state, scheme, check, arithmetic):
             assert (len(state.products) == 1) == native
         repaired._flags.clear()
         forget_calls()
+
+
+def test_repairs_of_many_chunks_count_together(cupy, state):
+    """None of 64 chunks has a 32nd of C; a graph that is captured then does what its plan says."""
+    a, b = operands(1024, 16, 1024)
+    a[:] = np.nan
+    left, right = (on_device(cupy, x, "float32") for x in (a, b))
+    how = by("fp16x3", scheme="classical", workspace_limit=220_000)
+    rows, columns, _ = falcon.plan(left, right, **how).method.layout.chunks
+    assert len(rows) * len(columns) >= 64
+    counts = []
+    for state.capturing in (False, False, True, False):
+        state.products.clear()
+        assert np.isnan(cupy.asnumpy(falcon.gemm(left, right, **how))).all()
+        counts.append(len(state.products))
+    assert counts == [counts[0], 1, counts[0], 1]
 
 
 @pytest.mark.parametrize("packed", [False, True])

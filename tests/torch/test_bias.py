@@ -7,6 +7,7 @@ import falcon
 torch = pytest.importorskip("torch")
 ops = pytest.importorskip("falcon.torch.ops")
 stock = pytest.importorskip("falcon.torch.stock")
+matmul = torch.backends.cuda.matmul
 
 
 @pytest.fixture
@@ -53,6 +54,18 @@ def test_other_arithmetic_is_not_torchs(plans):
             assert stock.is_stock(a.double(), a.double())
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+@pytest.mark.skipif(not hasattr(matmul, "fp32_precision"), reason="torch before 2.9")
+def test_tf32_by_torchs_newer_setting():
+    """After which its older function raises."""
+    before = matmul.fp32_precision
+    try:
+        for matmul.fp32_precision in ("tf32", "ieee"):
+            assert stock.uses_tf32(torch.float32) == (matmul.fp32_precision == "tf32")
+            assert not stock.uses_tf32(torch.float64)
+    finally:
+        matmul.fp32_precision = before
 
 
 def test_programs_hold_whether_a_gpu_can_be_used():

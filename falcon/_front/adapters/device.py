@@ -83,6 +83,7 @@ class Device:
         return self.library.resolved(x)
 
     def target(self, out: Any) -> Any:
+        self.library.note_write(out)
         return out
 
     def dtype(self, x: Any) -> DType | None:

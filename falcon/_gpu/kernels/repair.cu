@@ -6,7 +6,8 @@
 // memory, any strides.
 //
 // Block (i, j) of C, region by region: rows of `left` (A, or B's columns) times `right`, with axes
-// as in combine_in.cu. `host_count`, in the host's memory, becomes their number if that is larger, and it is not null.
+// as in combine_in.cu. Their number is added to what precedes the flags; `host_count`, in the host's memory, becomes
+// that if it is larger, and if it is not null.
 // As many thread blocks as the device runs at a time share the regions. A thread block is LANES x WARPS
 // threads, each of which forms 8 x 4 entries.
 
@@ -73,5 +74,5 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
             }
     }
     if (host_count && count && threadIdx.x == 0 && threadIdx.y == 0)
-        atomicMax(host_count, atomicAdd(flags, count) + count - 1); // the first flag is 1
+        atomicMax(host_count, atomicAdd(flags - 1, count) + count);
 }
