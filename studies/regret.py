@@ -34,7 +34,7 @@ from falcon._core.plan import Candidate, Method
 from falcon._core.policy import host_policy
 from falcon._core.problem import Problem
 from falcon.decision.library import FEW_ROWS, has_costs, has_own_kernels, library_over
-from falcon.decision.rates import nearest, nearest_machine, on_threads, shipped
+from falcon.decision.rates import on_threads, shipped, stand_ins
 from falcon.decision.search import preferred
 
 RECORDS = Path(__file__).with_name("records")
@@ -131,9 +131,11 @@ def choice(case, rates, library=None):
     if policy.why_too_small(problem) is not None or (not own and ratio is None):
         return case.options.index(classical["cpu" if own else "numpy"])
     kept = [Candidate(x, seconds(problem, x, rates)) for x in case.options if x.backend == "cpu"]
-    if not own:
+    if ratio is not None:
         total = next(x.total for x in kept if x.method is classical["cpu"])
         kept.append(Candidate(classical["numpy"], (("multiply", total * ratio),)))
+    elif library and problem.operand.has_blas and "numpy" in classical:
+        kept.append(Candidate(classical["numpy"], seconds(problem, classical["numpy"], library)))
     return case.options.index(preferred(kept, policy).method)
 
 
@@ -141,11 +143,8 @@ def rates_of(case, without=False, backend="cpu"):
     """Return the rates that falcon ships for the case's machine; or those of another machine."""
     rows = [x for x in shipped() if not (without and x.machine == case.machine)]
     operand = case.problem.operand
-    machine = nearest_machine(rows, "cpu", case.kernels, operand, case.cpu)
-    some = [x for x in rows if x.machine == machine]
-    if not any(x.backend == backend for x in some):
-        return None
-    near = nearest(some, backend, case.kernels if backend == "cpu" else case.blas, operand)
+    kernels = case.kernels if backend == "cpu" else case.blas
+    near = stand_ins(rows, backend, kernels, operand, "cpu", case.kernels, case.cpu)
     return on_threads({x.threads: x.rates for x in near}, case.problem.threads, 0.0)
 
 
@@ -176,7 +175,8 @@ def fitted(cases):
         ]
         calls, times = zip(*rows, strict=True)
         known = rates_of(some[0])
-        found[key] = replace(fit_rates(calls, times, known.tile)[0], classical=known.classical)
+        rates = fit_rates(calls, times, known.tile, guarded=True)[0]
+        found[key] = replace(rates, classical=known.classical)
     return found
 
 
