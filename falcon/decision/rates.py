@@ -167,9 +167,21 @@ def source(
     told = f"shipped, recorded on an {row.machine} with {row.kernels} kernels"
     if recorded != problem.threads:
         told += f" and {recorded} threads"
-    if row[1:5] == (cpu_family(), backend.name, kernels_of(backend), kind.name):
+    if not stand_in(backend, problem, backends, operand):
         return told
     return f"{told} for {row.dtype}; python -m falcon tune measures this machine (a minute)"
+
+
+def stand_in(
+    backend: Backend, problem: Problem, backends: Sequence[Backend], operand: DType | None = None
+) -> str:
+    """Return the machine whose shipped rates stand for this one's; "": its own are known."""
+    kind = (operand or problem.operand).measured
+    if not _is_shipped(backend.name) or _measured(backend, kind, backends, profile(backends)):
+        return ""
+    row = _rows_of(backend, kind, backends)[0]
+    own = cpu_family(), backend.name, kernels_of(backend), kind.name
+    return "" if row[1:5] == own else row.machine
 
 
 def kernels_of(backend: Backend) -> str:

@@ -138,7 +138,7 @@ def test_costs_are_those_of_the_nearest_machine_that_has_them():
 
     assert [found(x, *rows) for x in "xy"] == [(1.0, own), (2.0, theirs)]
     assert [found(x, *rows[2:]) for x in "xy"] == [(3.0, own), (4.0, theirs)]
-    assert found("x", *rows[:3], rows[4]) == (1.0, ()), "of both sides"
+    assert found("y", *rows[:2], *rows[3:]) == (2.0, ()), "of both sides"
 
 
 @pytest.mark.parametrize(
