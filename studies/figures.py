@@ -243,11 +243,13 @@ def over_numpy(machines: dict[str, dict[str, Any]], dark: bool = False) -> Figur
     import matplotlib.pyplot as plt
 
     ink, paper = ("#e6edf3", "#0d1117") if dark else ("#1f2328", "#ffffff")
-    colours = ("#ff9d5c", "#79c0ff", "#7ee787") if dark else ("#d55e00", "#0072b2", "#00795a")
+    colours = ("#d55e00", "#a04d96", "#0072b2", "#00795a")
+    if dark:
+        colours = ("#ff9d5c", "#e39fd9", "#79c0ff", "#7ee787")
     figure, axis = plt.subplots(figsize=(5.2, 3.1), facecolor=paper)
     axis.set_facecolor(paper)
     sizes = set()
-    for (title, document), colour, marker in zip(machines.items(), colours, "os^", strict=True):
+    for (title, document), colour, marker in zip(machines.items(), colours, "oDs^", strict=True):
         points = points_over_numpy(document)
         sizes |= {x for x, _ in points}
         _marks(axis, points, line=2.4, color=colour, marker=marker, markersize=7, zorder=3,

@@ -8,7 +8,9 @@ that any model and any rates are judged on all machines, in seconds, anywhere::
     python studies/regret.py --problems  # every problem, its choice and the fastest method
     python studies/regret.py --fit       # rows of falcon/decision/shipped.json from the records
 
-"Without its rows" is what most users have: rates of another kind of machine. The fastest of many
+Schemes are judged as "auto" runs them: their times hold what it measures before. "Without its rows"
+is what most users have: rates of another kind of machine, and costs of the nearest that has them.
+The last line is the mean of that over the records of this engine. The fastest of many
 noisy times is too low, so that the fastest method is found in one half of the rounds, and compared
 in the other half; regret may then be negative. The records hold the medians of these halves.
 """
@@ -34,10 +36,12 @@ from falcon._core.plan import Candidate, Method
 from falcon._core.policy import host_policy
 from falcon._core.problem import Problem
 from falcon.decision.library import FEW_ROWS, has_costs, has_own_kernels, library_over
-from falcon.decision.rates import nearest, nearest_machine, on_threads, shipped
+from falcon.decision.rates import on_threads, shipped, stand_ins
 from falcon.decision.search import preferred
 
 RECORDS = Path(__file__).with_name("records")
+# Records of earlier days are of an engine that is no more.
+SINCE = "2026-11-28"
 TITLES = ("", "problems", "float32", "float64", "others", "all", "worst", "of", "least over NumPy")
 
 
@@ -49,6 +53,7 @@ class Case:
     cpu: str
     kernels: str
     blas: str
+    date: str
     problem: Problem
     options: tuple[Method, ...]
     halves: tuple[tuple[float, float], ...]
@@ -78,7 +83,8 @@ def load(path):
     machine = content["machine"]
     cpu = machine["cpu"].rpartition("(")[2].rstrip(")")
     schemes = [_scheme(*x) for x in content["schemes"]]
-    about = machine["name"], cpu, *(machine["kernels"][x] for x in ("cpu", "numpy"))
+    kernels = (machine["kernels"][x] for x in ("cpu", "numpy"))
+    about = machine["name"], cpu, *kernels, machine["date"]
     return [_case(about, schemes, x) for x in content["problems"]]
 
 
@@ -131,9 +137,11 @@ def choice(case, rates, library=None):
     if policy.why_too_small(problem) is not None or (not own and ratio is None):
         return case.options.index(classical["cpu" if own else "numpy"])
     kept = [Candidate(x, seconds(problem, x, rates)) for x in case.options if x.backend == "cpu"]
-    if not own:
+    if ratio is not None:
         total = next(x.total for x in kept if x.method is classical["cpu"])
         kept.append(Candidate(classical["numpy"], (("multiply", total * ratio),)))
+    elif library and problem.operand.has_blas and "numpy" in classical:
+        kept.append(Candidate(classical["numpy"], seconds(problem, classical["numpy"], library)))
     return case.options.index(preferred(kept, policy).method)
 
 
@@ -141,11 +149,8 @@ def rates_of(case, without=False, backend="cpu"):
     """Return the rates that falcon ships for the case's machine; or those of another machine."""
     rows = [x for x in shipped() if not (without and x.machine == case.machine)]
     operand = case.problem.operand
-    machine = nearest_machine(rows, "cpu", case.kernels, operand, case.cpu)
-    some = [x for x in rows if x.machine == machine]
-    if not any(x.backend == backend for x in some):
-        return None
-    near = nearest(some, backend, case.kernels if backend == "cpu" else case.blas, operand)
+    kernels = case.kernels if backend == "cpu" else case.blas
+    near = stand_ins(rows, backend, kernels, operand, "cpu", case.kernels, case.cpu)
     return on_threads({x.threads: x.rates for x in near}, case.problem.threads, 0.0)
 
 
@@ -176,11 +181,17 @@ def fitted(cases):
         ]
         calls, times = zip(*rows, strict=True)
         known = rates_of(some[0])
-        found[key] = replace(fit_rates(calls, times, known.tile)[0], classical=known.classical)
+        rates = fit_rates(calls, times, known.tile, guarded=True)[0]
+        found[key] = replace(rates, classical=known.classical)
     return found
 
 
 # --- tables ---------------------------------------------------------------------------------
+
+
+def judged(cases):
+    """Return the regret of each problem by rates and costs of other machines."""
+    return [x.regret(choice(x, *(rates_of(x, True, y) for y in ("cpu", "numpy")))) for x in cases]
 
 
 def summary(name, cases, rates, library=lambda case: rates_of(case, backend="numpy")):
@@ -259,15 +270,19 @@ def main():
     parser.add_argument("files", nargs="*", type=Path, default=sorted(RECORDS.glob("*.json")))
     for name in ("problems", "fit"):
         parser.add_argument(f"--{name}", action="store_true")
-    options = parser.parse_args()
+    options, left_out = parser.parse_args(), []
     for path in options.files:
         cases = load(path)
         if options.fit:
             fit(cases)
             continue
         x = cases[0]
-        print(f"\n{x.machine}: {x.cpu}, {x.kernels}, {len(cases)} problems\n")
+        older = ", of an older engine" if x.date < SINCE else ""
+        print(f"\n{x.machine}: {x.cpu}, {x.kernels}, {len(cases)} problems{older}\n")
         (problems if options.problems else overview)(cases)
+        left_out += [] if older else judged(cases)
+    if left_out:
+        print(f"\nEach machine left out: mean {mean(left_out):.1%}, worst {max(left_out):.1%}")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,8 @@ from falcon.decision.rates import shipped
 
 BENCHMARKS = Path(__file__).parents[1] / "docs" / "benchmarks"
 # Machines of README's picture, and the folders of their records.
-OVER = {"AMD Zen 4": "zen4", "Intel Xeon with AMX": "xeon_amx", "Intel Xeon without AMX": "xeon"}
+OVER = {"AMD Zen 4": "zen4", "AMD Zen 5": "zen5", "Intel Xeon with AMX": "xeon_amx",
+        "Intel Xeon without AMX": "xeon"}  # fmt: skip
 
 
 def write(document: dict[str, Any], folder: Path) -> Path:

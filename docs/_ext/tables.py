@@ -18,7 +18,7 @@ MACHINES = sorted(BENCHMARKS.glob("*/README.md"))
 # README's first figures: machines, the folders of their records, and whom falcon is compared with.
 KINDS = {
     "AMD Zen 4": ("zen4", records.NUMPY),
-    "AMD Zen 5": (None, ""),
+    "AMD Zen 5": ("zen5", records.NUMPY),
     "Intel Xeon with AMX": ("xeon_amx", records.NUMPY),
     "Intel Xeon without AMX": ("xeon", records.NUMPY),
     "NVIDIA H200": ("h200", "cublas"),
@@ -31,9 +31,6 @@ QUOTED = {
     ("AMD Zen 4", "gram"): ("features.md", r"\| gram, float32 \| (\S+) ", "NumPy"),
     ("AMD Zen 4", "complex64"): ("features.md", r"\| complex64 \| (\S+) ", "NumPy"),
     ("AMD Zen 4", "mod p"): ("features.md", r"\| 2\^20 \+ 7 \|[^|]*\| (\S+) \|", "FLINT"),
-    ("AMD Zen 5", "float32"): (
-        "features.md", r"Zen 5, without AMX[^#]*?\| float32 (?:\| \S+ ){3}\| (\S+) \|", "torch",
-    ),
     ("Intel Xeon with AMX", "complex64"): (
         "features.md", r"\| complex64 over torch\.mm (?:\| \S+ ){3}\| (\S+) \|", "torch",
     ),

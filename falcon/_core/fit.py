@@ -30,16 +30,21 @@ _LEAST_ROUNDS, _DISTURBED, _LEAST_CPU = 3, 0.15, 0.9
 
 
 def fit_rates(
-    calls: Sequence[tuple[Problem, Method]], times: Sequence[float], tile: tuple[int, int]
+    calls: Sequence[tuple[Problem, Method]],
+    times: Sequence[float],
+    tile: tuple[int, int],
+    *,
+    guarded: bool = False,
 ) -> tuple[Rates, float]:
     """Return the rates that fit the times of some calls best, and the RMS relative error.
 
     `calls`: of one type and number of threads, in which the terms of the model differ.
+    `guarded`: norms were measured in them, as "auto" does. What that took is fitted, and left out.
     """
-    terms = [_amounts(*call, tile) for call in calls]
+    terms = [_amounts(*call, tile, guarded) for call in calls]
     costs = fit_times(terms, times)
     errors = np.asarray(terms) @ costs / np.asarray(times) - 1
-    speeds: Any = {name: rate(x) for name, x in zip(_TERMS, costs, strict=True)}
+    speeds: Any = {name: rate(x) for name, x in zip(_TERMS, costs, strict=False)}
     return Rates(**speeds, overlap=0.0, tile=tile), float((errors**2).mean() ** 0.5)
 
 
@@ -61,16 +66,17 @@ def fit_classical(
     return tuple(fit_times([classical_terms(*x, tile) for x in CLASSICAL], times))
 
 
-def _amounts(problem: Problem, method: Method, tile: tuple[int, int]) -> list[float]:
-    """Return how much of each term a call has."""
-    found = []
+def _amounts(problem: Problem, method: Method, tile: tuple[int, int], guarded: bool) -> list[float]:
+    """Return how much of each term a call has; then norms, and calls that measure them."""
+    found, measured = [], 0.0
     for name in _TERMS:
         speeds: Any = {**dict.fromkeys(_TERMS, _FAST), name: 1.0}
         times = dict(seconds(problem, method, Rates(**speeds, overlap=0.0, tile=tile)))
         if name == "bandwidth":  # products that wait for memory are not what is fitted
             del times["multiply"]
+        measured = times.pop("norms", 0.0)
         found.append(sum(times.values()))
-    return found
+    return [*found, measured, float(measured > 0)] if guarded else found
 
 
 def fit_times(terms: Sequence[Sequence[float]], times: Sequence[float]) -> list[float]:

@@ -12,7 +12,7 @@ cdef class Counts:
 
 cdef class Cut:
     cdef double M, N, K, threads
-    cdef bint packed, fused
+    cdef bint packed
     cdef double chunk_m, chunk_n, chunk_k, again_a, again_b, again_c
 
 
@@ -21,7 +21,7 @@ cdef class Cut:
     columns=double, column_tiles=double, chunks_n=double, tiles_n=double,
     inner=double, chunks_k=double, _=double, a=double, b=double, c=double,
     products=double, tiles=double, moved=double, multiply=double,
-    first=double, second=double, written=double, last=double)
+    first=double, second=double, last=double)
 cpdef (double, double, double, double) stages(Machine machine, Counts x, Cut cut) noexcept
 
 

@@ -39,7 +39,7 @@ class Cut:
     """A problem, and how a backend cuts it.
 
     `threads`: number of threads that share the tiles of a product; 1: no imbalance.
-    `packed`, `fused`: B is already combined; Combine H is fused.
+    `packed`: B is already combined.
     `chunk_m`, `chunk_n`, `chunk_k`: sizes of the chunks.
     `again_a`, `again_b`, `again_c`: how often A and B are combined and C is updated.
     """
@@ -49,12 +49,11 @@ class Cut:
         sizes: tuple[int, int, int],
         threads: int,
         packed: bool,
-        fused: bool,
         chunks: tuple[int, int, int],
         again: tuple[int, int, int],
     ) -> None:
         self.M, self.N, self.K = sizes
-        self.threads, self.packed, self.fused = threads, packed, fused
+        self.threads, self.packed = threads, packed
         m, n, k = chunks
         self.chunk_m, self.chunk_n, self.chunk_k = max(m, 1), max(n, 1), max(k, 1)
         self.again_a, self.again_b, self.again_c = again
@@ -80,8 +79,10 @@ def stages(machine: Machine, x: Counts, cut: Cut) -> tuple[float, float, float, 
     second = cut.again_b * both(
         x.v * b * machine.add, (cut.K * cut.N + x.rank * b) * machine.move, machine.overlap
     )
-    written = cut.M * cut.N + (0.0 if cut.fused else x.rank * c)
-    last = cut.again_c * both(x.w * c * machine.add, written * machine.move, machine.overlap)
+    # Products pass through the caches, where Combine H is fused, as dearly as through memory.
+    last = cut.again_c * both(
+        x.w * c * machine.add, (cut.M * cut.N + x.rank * c) * machine.move, machine.overlap
+    )
     return first, 0.0 if cut.packed else second, multiply, last
 
 

@@ -20,6 +20,9 @@ from .rates import Rates
 Seconds = tuple[tuple[str, float], ...]
 
 STAGES = ("combine A", "combine B", "multiply", "combine H")
+# Before them "auto" measures norms of rows and columns: what an element of A, or of a B that is not
+# packed, then takes, in elements that a combine moves. They are summed while panels are formed.
+NORMS = 0.6
 CLASSICAL_STAGES = ("pack A", "pack B", "multiply", "store C")
 
 
@@ -33,21 +36,31 @@ def counts(scheme: Scheme | None) -> Counts:
 
 
 def seconds(problem: Problem, method: Method, rates: Rates) -> Seconds:
-    """Predict the seconds of each stage of `method` by its backend's rates for the problem."""
+    """Predict the seconds of each stage of `method`, as if "auto" had chosen it: with norms.
+
+    `rates`: those of its backend for the problem.
+    """
     cut = Cut(
         (problem.M, problem.N, problem.K),
         1 if problem.reproducible else problem.threads,
         problem.packed,
-        method.fused_output,
         method.chunks,
         method.again,
     )
     times = stages(Machine(rates), counts(method.stored), cut)
-    if method.scheme is not None:
-        return tuple(zip(STAGES, times, strict=True))
-    if not method.fused_output:
+    if method.scheme is None and not method.fused_output:
         return (("multiply", times[2]),)
-    return tuple(zip(CLASSICAL_STAGES, times, strict=True))
+    names = CLASSICAL_STAGES if method.scheme is None else STAGES
+    found = tuple(zip(names, times, strict=True))
+    if method.is_plain or problem.is_exact:
+        return found
+    return (("norms", norms(problem, rates)), *found)
+
+
+def norms(problem: Problem, rates: Rates) -> float:
+    """Predict the seconds in which norms of rows and columns are measured."""
+    measured = problem.M * problem.K + problem.K * problem.N * (not problem.packed)
+    return NORMS * measured / rates.bandwidth
 
 
 def of_triangle(times: Seconds, share: float) -> Seconds:
@@ -61,7 +74,6 @@ def bounds(
     schemes: tuple[Counts, ...],
     rates: Rates,
     *,
-    fused: bool,
     limit: float = inf,
     room: float = inf,
     least: float = 1.0,
@@ -73,5 +85,5 @@ def bounds(
     room for so many elements of panels asks for it: `falcon._core.formulas.within`.
     """
     whole = (problem.M, problem.N, problem.K)
-    cut = Cut(whole, 1, problem.packed, fused, whole, (1, 1, 1))
+    cut = Cut(whole, 1, problem.packed, whole, (1, 1, 1))
     return within(Machine(rates), schemes, cut, limit, room, least, most)

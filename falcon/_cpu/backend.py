@@ -34,7 +34,7 @@ except ImportError:  # `why_unavailable` says so
     _core = None  # type: ignore[assignment]
 
 # To be raised when the speed of kernels or stages changes: stored measurements are then ignored.
-_REVISION = "8"
+_REVISION = "9"
 
 
 class CpuBackend(Host):

@@ -38,7 +38,8 @@ def measure(backend: Backend, operand: DType, threads: int, budget: float) -> Ra
     size = _size(first, _core.cache_sizes()["l3"] / 2, operand.itemsize)
     runs = [bench.call(*call) for call in _calls(size)]
     times = timed_in_turn(runs, budget)
-    found = fit_rates(bench.plans, times, (kernel["mr"], kernel["vlen"]))[0]
+    tile, guarded = (kernel["mr"], kernel["vlen"]), operand.arithmetic is not None
+    found = fit_rates(bench.plans, times, tile, guarded=guarded)[0]
     if not operand.has_blas:  # nothing competes
         return found
     costs = fit_classical(lambda M, N, K: bench.call(M, N, K, None), found.tile, budget / 2)

@@ -18,7 +18,7 @@ from falcon._core.options import SETTINGS, settings, thread_count
 from falcon._core.problem import Problem
 from falcon._version import __version__
 from falcon.decision import profile
-from falcon.decision.rates import rates, source
+from falcon.decision.rates import rates, source, stand_in
 
 # Distributions that hold the package cupy.
 _CUPY = ("cupy", "cupy-cuda12x", "cupy-cuda13x")
@@ -97,6 +97,13 @@ def rates_used(in_numbers: bool = False) -> dict[str, Any]:
             told = asdict(rates(*of)) if in_numbers else source(*of)
             found[f"{x.name} {operand.name}"] = told
     return found
+
+
+def machine_used() -> str:
+    """Return the machine by whose rates falcon's kernels are planned; "": this one's are known."""
+    every = available_backends()
+    problem = Problem.of_sizes((2048,) * 3, FLOAT32, settings())
+    return stand_in(every[0], problem, every)
 
 
 def libraries() -> dict[str, str]:

@@ -64,7 +64,8 @@ def format_summary(cases: list[dict[str, Any]]) -> str:
 def answer(document: dict[str, Any]) -> str:
     """Return, in one line, how fast falcon is on this machine.
 
-    Before it, what schemes gain over falcon's own kernels, and what packed weights do.
+    Before it, by whose rates falcon chose, if not by this machine's, what schemes gain over its own
+    kernels, and what packed weights do.
     """
     cases = document["cases"]
     mine, packed = (_over_numpy(cases, side) for side in (FALCON, PACKED))
@@ -81,6 +82,9 @@ def answer(document: dict[str, Any]) -> str:
     schemes = [x for x, y in zip(cases, plans, strict=True) if y and "classical" not in y["scheme"]]
     if own := _over(schemes, FALCON, CLASSICAL):
         lines.insert(0, f"its schemes run {_speed(own, 'the speed of its classical kernels')}")
+    if other := document["machine"].get("rates_of"):
+        told = f"its choices are by rates of another machine ({other}): this one's are not shipped;"
+        lines[:0] = [told, "python -m falcon tune measures them (a minute), for better choices"]
     return "\n".join(lines)
 
 

@@ -15,6 +15,7 @@ import falcon
 from falcon._core.cpus import cpu_model, memory_bytes
 from falcon._core.options import thread_count
 from falcon._cpu.backend import cache_bytes
+from falcon._front.info import machine_used
 from falcon._numpy.rates import blas_name, held
 
 
@@ -26,6 +27,7 @@ def describe_machine() -> dict[str, Any]:
         "caches": cache_bytes(),
         "numpy_blas": blas_name(),
         "numpy_held": held(),
+        "rates_of": machine_used(),
         "memory": memory_bytes() or None,
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": platform.python_version(),

@@ -22,11 +22,10 @@ def candidates(methods: Methods, best: Candidate) -> tuple[Candidate, ...]:
         chosen = operand is best.method.operand
         some = (x for x in methods.ways if x.operand is operand)
         way = methods.way_of(best.method) if chosen else next(some)
-        if methods.beside is not None and way is methods.ways[0]:
-            way = methods.beside  # ran the schemes that were compared
+        if way is methods.library and methods.own is not None:
+            way = methods.own  # ran the schemes that were compared
         found += _of_way(methods, way)
-    if methods.beside is not None:
-        library = methods.ways[0]
+    if (library := methods.library) is not None:
         found += [methods.predicted(library, x) for x in methods.methods_of(library, None)]
     found = sorted(found, key=lambda x: (x.total, x.method.growth))
     lost = [
@@ -46,7 +45,7 @@ def _of_way(methods: Methods, way: Way) -> list[Candidate]:
     classical = methods.methods_of(way, None)
     fused = classical[0].fused_output
     # Only the best compositions: there are many, and building one takes time.
-    least = least_seconds(problem, facts, backend, rates, fused=fused)
+    least = least_seconds(problem, facts, backend, rates)
     nested = sorted(x for x in least if suited[x[1]].outer is not None)
     shown = {at for _, at in nested[:_MOST_NESTED]}
     schemes = {
@@ -83,10 +82,10 @@ def _reason(candidate: Candidate, best: Candidate, policy: Policy) -> str:
     times, others = dict(candidate.seconds), dict(best.seconds)
     if best.method.is_classical and not candidate.method.is_classical:
         saving = others["multiply"] - times["multiply"]
-        stage = max(("combine A", "combine B", "combine H"), key=lambda x: times[x])
+        stage = max((x for x in times if x != "multiply"), key=lambda x: times[x])
         eaten = f"{stage} {times[stage] * 1e3:.2f} ms"
         if times[stage] <= saving:
-            eaten = f"combines {(candidate.total - best.total + saving) * 1e3:.2f} ms"
+            eaten = f"combines and norms {(candidate.total - best.total + saving) * 1e3:.2f} ms"
         return f"{eaten} > saving {saving * 1e3:.2f} ms"
     lost = {x: time - others.get(x, 0.0) for x, time in times.items()}
     stage = max(lost, key=lambda x: lost[x])

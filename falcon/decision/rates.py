@@ -22,6 +22,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cache
 from math import log
 from pathlib import Path
@@ -166,9 +167,21 @@ def source(
     told = f"shipped, recorded on an {row.machine} with {row.kernels} kernels"
     if recorded != problem.threads:
         told += f" and {recorded} threads"
-    if row[1:5] == (cpu_family(), backend.name, kernels_of(backend), kind.name):
+    if not stand_in(backend, problem, backends, operand):
         return told
     return f"{told} for {row.dtype}; python -m falcon tune measures this machine (a minute)"
+
+
+def stand_in(
+    backend: Backend, problem: Problem, backends: Sequence[Backend], operand: DType | None = None
+) -> str:
+    """Return the machine whose shipped rates stand for this one's; "": its own are known."""
+    kind = (operand or problem.operand).measured
+    if not _is_shipped(backend.name) or _measured(backend, kind, backends, profile(backends)):
+        return ""
+    row = _rows_of(backend, kind, backends)[0]
+    own = cpu_family(), backend.name, kernels_of(backend), kind.name
+    return "" if row[1:5] == own else row.machine
 
 
 def kernels_of(backend: Backend) -> str:
@@ -201,10 +214,31 @@ def _rows_of(backend: Backend, operand: DType, backends: Sequence[Backend]) -> l
 
 @cache
 def _nearest_here(backend: str, kernels: str, operand: DType, own: str, isa: str) -> list[Row]:
-    machine = nearest_machine(shipped(), own, isa, operand, cpu_family())
-    some = [x for x in shipped() if x.machine == machine and x.dtype in _names(operand)]
-    able = some if any(x.backend == backend for x in some) else shipped()
-    return nearest(able, backend, kernels, operand)
+    return stand_ins(shipped(), backend, kernels, operand, own, isa, cpu_family())
+
+
+def stand_ins(
+    rows: Sequence[Row], backend: str, kernels: str, operand: DType, own: str, isa: str, cpu: str
+) -> list[Row]:
+    """Return the rows that stand for a backend's: those of the nearest machine.
+
+    Where they lack `Rates.classical`, they have that of the nearest machine with it.
+    `own`, `isa`: falcon's backend and its kernels; `cpu`: `cpu_family`.
+    """
+    machine = nearest_machine(rows, own, isa, operand, cpu)
+    some = [x for x in rows if x.machine == machine and x.dtype in _names(operand)]
+    able = some if any(x.backend == backend for x in some) else rows
+    found = nearest(able, backend, kernels, operand)
+    others = [x for x in rows if x.rates.classical and x.dtype == operand.name]
+    if found[0].rates.classical or not {own, backend} <= {x.backend for x in others}:
+        return found
+    near = stand_ins(others, backend, kernels, operand, own, isa, cpu)
+    costs = {x.threads: x.rates for x in near}
+
+    def filled(x: Row) -> Rates:
+        return replace(x.rates, classical=on_threads(costs, x.threads, 0.0).classical)
+
+    return [x._replace(rates=filled(x)) for x in found]
 
 
 def _names(operand: DType) -> tuple[str, ...]:

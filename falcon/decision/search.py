@@ -44,10 +44,11 @@ class Search(Methods):
         chosen = self._first_within()
         reason = {x: self._why_classical(x) for x in chosen}
         able = chosen
-        if chosen[0] is self.ways[0] and self.beside and reason[chosen[0]] is None:
-            able = [self.beside, *chosen[1:]]
-            chosen = [chosen[0], *able]
-            reason[self.beside] = self._why_classical(self.beside)
+        library, own = self.library, self.own
+        if library and own and chosen[0] is self.ways[0] and reason[chosen[0]] is None:
+            able = [own, *chosen[1:]]
+            chosen = [*dict.fromkeys([chosen[0], own, library]), *chosen[1:]]
+            reason[own] = self._why_classical(own)
         if len(chosen) == 1 and reason[chosen[0]] is not None:
             return self._classical(chosen[0], str(reason[chosen[0]]))
         for way in chosen:
@@ -145,14 +146,11 @@ class Search(Methods):
         suited, facts = scheme_candidates().suited_to(problem, policy, most)
         hopeful: list[tuple[float, int]] = []  # bounds; the scheme of a way, the ways in turn
         for number, way in enumerate(compared):
-            known = (x.method for x in (*self.kept, *self.refused))
-            first = next(x for x in known if self.way_of(x) is way)
             bounds = least_seconds(
                 problem,
                 facts,
                 way.backend,
                 self.rates(way),
-                fused=first.fused_output,
                 limit=fastest,
                 most_bytes=self.options.workspace_limit,
                 operand=way.operand,
@@ -179,12 +177,14 @@ class Search(Methods):
         """Say what the choice gains over the classical algorithm, and over the own arithmetic."""
         operand = best.method.operand
         alike = [x for x in self.kept if x.method.operand is operand]
-        classical = [x.total for x in alike if x.method.is_classical]
+        classical = [x for x in alike if x.method.is_classical]
         told = []
         if not best.method.is_classical:
             told.append("the only candidate within the limits")
             if classical:
-                told = [f"predicted {min(classical) / best.total:.3f} x as fast as classical"]
+                near = min(classical, key=lambda x: x.total)
+                name = f"{near.method.backend} classical" if self.library else "classical"
+                told = [f"predicted {near.total / best.total:.3f} x as fast as {name}"]
         others = [x.total for x in self.kept if x.method.operand is not operand]
         if others and operand is not self.ways[0].operand:
             taken = ", taken where a sum may exceed 53 bits," if self.problem.is_exact else ""

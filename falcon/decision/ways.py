@@ -235,7 +235,6 @@ def least_seconds(
     backend: Backend,
     rates: Any,
     *,
-    fused: bool,
     limit: float = inf,
     most_bytes: int | None = None,
     operand: DType | None = None,
@@ -256,7 +255,7 @@ def least_seconds(
         is_narrow = problem.result.itemsize < problem.accumulator.itemsize
         if is_narrow and not problem.is_exact:  # C is rounded once, not by each pass over K
             about["most"] = 1.0
-    return bounds(problem, schemes, rates, fused=fused, **about)
+    return bounds(problem, schemes, rates, **about)
 
 
 @dataclass
@@ -282,18 +281,27 @@ class Methods:
         return source(way.backend, self.problem, self.backends, way.operand)
 
     @lazy
-    def beside(self) -> Way | None:
-        """The way whose schemes compete with a library that comes first; None: there is none."""
-        if self.ways[0].over is None:
+    def library(self) -> Way | None:
+        """The library, where its classical algorithm competes with what falcon's kernels run."""
+        p, library = self.problem, next((x for x in self.ways if x.backend.is_library), None)
+        if library is None or self.own is None or (library is self.ways[0] and not library.over):
             return None
-        return next((x for x in self.ways[1:] if not x.backend.is_library), None)
+        other = p.device is not None or p.packed or p.symmetric or p.is_wide
+        centred = classical_scheme(p, self.options, None)  # no library centres
+        return library if p.operand.has_blas and not other and centred is None else None
+
+    @lazy
+    def own(self) -> Way | None:
+        """The way of falcon's kernels, in the operands' own arithmetic; None: there is none."""
+        own = (x for x in self.ways if not x.backend.is_library and x.operand is None)
+        return next(own, None)
 
     @lazy
     def classical_seconds(self) -> float:
         """Of falcon's kernels in that way, by the model that predicts the schemes."""
-        assert self.beside is not None
-        usual = self.beside.backend.candidates(self.problem, (None,), None)[0]
-        return self.beside.backend.predicted(self.problem, usual, self.rates(self.beside)).total
+        assert self.own is not None
+        usual = self.own.backend.candidates(self.problem, (None,), None)[0]
+        return self.own.backend.predicted(self.problem, usual, self.rates(self.own)).total
 
     def methods_of(self, way: Way, scheme: Any) -> list[Method]:
         """Return the options of a way for a scheme; None is the classical algorithm."""
@@ -309,7 +317,7 @@ class Methods:
     def predicted(self, way: Way, method: Method) -> Candidate:
         """Predict a method's time, and refuse it where it breaks a limit."""
         judged = judge(self.problem, method, way.backend, self.rates(way), self.options)
-        if self.beside is not None and way.over is not None and method.is_classical:
+        if way is self.library and way.over is not None and method.is_classical:
             judged = replace(judged, seconds=(("multiply", way.over * self.classical_seconds),))
         return judged if way.price == 1 else replace(judged, price=way.price)
 

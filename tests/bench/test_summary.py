@@ -90,6 +90,10 @@ def test_the_answer(document, ratio, said):
     )
     document["machine"]["numpy_held"] = "NumPy is held to Haswell kernels"
     assert summary.answer(document).endswith("; NumPy is held to Haswell kernels")
+    document["machine"]["rates_of"] = "Intel Xeon without AMX"
+    told = summary.answer(document).splitlines()
+    assert "machine (Intel Xeon without AMX)" in told[0] and "falcon tune" in told[1]
+    assert told[2] == own and max(map(len, told[:2])) <= 100
     first, *others = document["cases"]
     for side in first["sides"].values():
         del side["seconds"][4:]

@@ -23,25 +23,29 @@ def calls(dtype="float32", threads=1):
     return found
 
 
+def took(call, rates, norms=0.0):
+    """Return the seconds of a call; `norms`: how many times as long as predicted they take."""
+    return sum(norms * x if name == "norms" else x for name, x in seconds(*call, rates))
+
+
+@pytest.mark.parametrize("norms", [0.0, 1.0, 3.0])
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_the_costs_of_an_engine_that_keeps_to_the_model_are_found(dtype, threads):
+def test_the_costs_of_an_engine_that_keeps_to_the_model_are_found(dtype, threads, norms):
+    """Whatever norms take in calls that are guarded, they are no part of the rates."""
     some = calls(dtype, threads)
-    times = [sum(x for _, x in seconds(*call, TRUE)) for call in some]
-    made, error = fit_rates(some, times, (12, 16))
+    times = [took(call, TRUE, norms) for call in some]
+    made, error = fit_rates(some, times, (12, 16), guarded=norms > 0)
     assert error < 1e-6
     for name in ("multiply", "add", "bandwidth"):
         assert getattr(made, name) == pytest.approx(getattr(TRUE, name), rel=1e-5), name
-    again = [sum(x for _, x in seconds(*call, made)) for call in some]
-    assert again == pytest.approx(times)
+    assert [took(call, made, norms) for call in some] == pytest.approx(times)
 
 
 def test_two_percent_of_noise_change_rates_by_little():
     some = calls()
     noise = [1.02 if at % 2 else 0.98 for at in range(len(some))]
-    times = [
-        x * sum(y for _, y in seconds(*call, TRUE)) for x, call in zip(noise, some, strict=True)
-    ]
+    times = [x * took(call, TRUE) for x, call in zip(noise, some, strict=True)]
     made, error = fit_rates(some, times, (12, 16))
     assert 0.005 < error < 0.03
     assert made.multiply == pytest.approx(TRUE.multiply, rel=0.05)

@@ -81,25 +81,34 @@ def test_the_cheaper_side_multiplies(ratio):
     assert is_faster(problem(300, 300, 300, "int32"), engine, ratio), "no BLAS"
 
 
+@pytest.mark.parametrize("costs", [True, False])
 @pytest.mark.parametrize(("library", "chosen"), [(0.5, "numpy"), (0.97, "cpu"), (2.0, "cpu")])
-def test_schemes_compete_with_the_library(library, chosen):
+def test_schemes_compete_with_the_library(library, chosen, costs):
     """On falcon's kernels; where it is much faster they lose, and what is chosen is told."""
     if BACKENDS["cpu"].why_unavailable() or BACKENDS["cpu"].kernels() == "generic":
         pytest.skip("needs falcon's fast kernels")
     big, some = problem(4096, 4096, 4096), available_backends()
-    own = replace(RATES, classical=COSTS)
-    theirs = replace(own, classical=tuple(library * x for x in COSTS))
+    own = replace(RATES, classical=COSTS if costs else ())
+    theirs = replace(RATES, multiply=RATES.multiply / library)
+    if costs:
+        theirs = replace(RATES, classical=tuple(library * x for x in COSTS))
 
     def rates(backend):
         return theirs if backend.is_library else own
 
-    order = sorted(some, key=lambda x: x.is_library != (library < 1))
+    order = sorted(some, key=lambda x: x.is_library != (costs and library < 1))
 
     plan = decided(big, Options(), order, rates)
     assert plan.backend.name == chosen
     assert (plan.scheme is None) == (chosen == "numpy")
     table = {(x.method.backend, x.method.is_classical) for x in plan.candidates}
-    assert ("cpu", False) in table
-    assert (("numpy", True) in table) == (library < 1), "what was compared"
+    assert table == {("cpu", False), ("cpu", True), ("numpy", True)}, "what was compared"
+    assert plan.candidates[0].method is plan.method
     if chosen == "numpy":
         assert plan.why == "no scheme is predicted to be faster"
+        return
+    times = {x.method.backend: x.total for x in plan.candidates if x.method.is_classical}
+    better = min(times, key=times.get)
+    assert better == ("numpy" if library < 1 else "cpu")
+    gain = times[better] / plan.candidates[0].total
+    assert plan.why == f"predicted {gain:.3f} x as fast as {better} classical"

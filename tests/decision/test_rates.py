@@ -17,6 +17,7 @@ from falcon.decision.rates import (
     rates,
     shipped,
     source,
+    stand_ins,
 )
 
 from ..doors import Problem
@@ -37,8 +38,11 @@ class Added(type(BACKENDS["numpy"])):
         return Rates(float(threads), 1.0, 1.0)
 
 
-def row(backend="x", kernels="fast", dtype="float32", threads=1, machine="", multiply=1e9):
-    return Row(machine, "", backend, kernels, dtype, threads, Rates(multiply, 1e9, 1e9))
+def row(
+    backend="x", kernels="fast", dtype="float32", threads=1, machine="", multiply=1e9, costs=()
+):
+    made = Rates(multiply, 1e9, 1e9, classical=costs)
+    return Row(machine, "", backend, kernels, dtype, threads, made)
 
 
 @pytest.mark.parametrize("name", ["float32", "float64", "bfloat16", "int32", "int64", "complex64"])
@@ -115,6 +119,26 @@ def test_the_nearest_rows():
     assert found(dtype="complex64") == [4.0, 5.0]
     with pytest.raises(RuntimeError, match="no rates of backend 'z'"):
         nearest(rows, "z", "fast", F4)
+
+
+def test_costs_are_those_of_the_nearest_machine_that_has_them():
+    """Of one machine for both sides: only how they compare is used."""
+    own, theirs, other = ((x,) * 6 for x in (1.0, 2.0, 3.0))
+    rows = [
+        row(multiply=1.0, machine="near"),
+        row("y", multiply=2.0, machine="near"),
+        row(multiply=3.0, machine="far", costs=own),
+        row("y", multiply=4.0, machine="far", costs=theirs),
+        row(multiply=5.0, machine="of another type", dtype="float64", costs=other),
+    ]
+
+    def found(backend, *rows):
+        (x,) = stand_ins(rows, backend, "fast", F4, "x", "fast", "")
+        return x.rates.multiply, x.rates.classical
+
+    assert [found(x, *rows) for x in "xy"] == [(1.0, own), (2.0, theirs)]
+    assert [found(x, *rows[2:]) for x in "xy"] == [(3.0, own), (4.0, theirs)]
+    assert found("y", *rows[:2], *rows[3:]) == (2.0, ()), "of both sides"
 
 
 @pytest.mark.parametrize(

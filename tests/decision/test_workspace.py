@@ -86,8 +86,8 @@ def test_nothing_is_faster_in_a_limit_than_its_bound(dtype, limit):
     problem, limit = Problem(1000, 1536, 1300, of(dtype), threads=2), limit * MIB
     suited, facts = scheme_candidates().suited_to(problem, ENGINE.policy(problem))
     about = problem, facts, ENGINE, RATES
-    bounds = {at: x for x, at in least_seconds(*about, fused=True, most_bytes=limit)}
-    unlimited = least_seconds(*about, fused=True)
+    bounds = {at: x for x, at in least_seconds(*about, most_bytes=limit)}
+    unlimited = least_seconds(*about)
     assert limit > 8 * MIB or any(x < bounds.get(at, inf) for x, at in unlimited)
     options, compared = Options(workspace_limit=limit, max_growth=100.0), 0
     for at in range(0, len(suited), 9):
