@@ -17,7 +17,7 @@ import numpy as np
 
 import falcon
 from falcon._core.dtypes import FLOAT32, FLOAT64, of
-from falcon._core.options import FIELDS, PLANNING, TUNING, parsed
+from falcon._core.options import FIELDS, PLANNING, TUNING, parsed, settings
 from falcon._core.plan import Plan
 from falcon._core.progress import Progress
 from falcon._core.text import did_you_mean, format_table
@@ -282,8 +282,9 @@ def _run(options: argparse.Namespace) -> int:
     from falcon._accelerate.run import starter
 
     try:
+        settings()  # raises where a variable of the environment is wrong
         start = starter(options.script, module=options.m, profiled=options.profile)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         print(f"falcon run: {error}", file=sys.stderr)
         return 2
     if options.verbose:
