@@ -140,10 +140,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("script", nargs=argparse.PARSER, help="and its arguments; -: standard input")
 
     discover = commands.add_parser(
-        "discover", help="search for schemes", usage="%(prog)s [options] M N K",
-        description="Search for schemes, or improve known ones. The sizes are those of the product "
-        "C = A B as in every command: C is M x N and K is the inner dimension, so that the format "
-        "<m,k,n> of the schemes is <M,K,N>.",
+        "discover", help="search for schemes", usage="%(prog)s [options] m k n",
+        description="Search for schemes <m,k,n>, or improve known ones. They multiply m x k by "
+        "k x n blocks: sizes in the order of their names, where other commands take M N K.",
     )  # fmt: skip
     add_discover(discover)
     discover.set_defaults(run=_discover)
@@ -301,8 +300,8 @@ def _discover(options: argparse.Namespace) -> int:
             f"the search core is not compiled ({error}); install a C compiler and reinstall "
             "falcon-gemm from source"
         ) from None
-    shape = parse_shape(",".join(options.sizes))
-    return cli.main(options, (shape.M, shape.K, shape.N))
+    sizes = parse_shape(",".join(options.sizes))
+    return cli.main(options, (sizes.M, sizes.N, sizes.K))  # in the order in which they were given
 
 
 if __name__ == "__main__":
