@@ -23,7 +23,9 @@ import re
 import sys
 import tempfile
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from threading import Event, Thread
 from types import ModuleType
@@ -61,6 +63,21 @@ def load_table() -> ModuleType:
 TABLE = load_table()
 
 
+def digest() -> str:
+    """Return a digest of what compiled parts are made of: sources, Python, NumPy, flags."""
+    known = [os.environ.get(x) for x in ("CC", "CFLAGS", "LDFLAGS", "FALCON_THREADING")]
+    with suppress(ImportError):
+        known.append(importlib.import_module("numpy").__version__)
+    held = sha256(repr((sys.version, MACHINE, known)).encode())
+    names = "setup.py", "sources.py", "dtypes.py", "formulas.py", "uninterrupted.py"
+    kinds = ".c", ".h", ".pyx", ".pxd", ".pxi"
+    for path in [ROOT / "setup.py", *sorted((ROOT / "falcon").rglob("*.*"))]:
+        is_made = path.suffix == ".c" and any(path.with_suffix(x).exists() for x in (".pyx", ".py"))
+        if (path.suffix in kinds or path.name in names) and not is_made:
+            held.update(path.read_bytes())
+    return held.hexdigest()
+
+
 def load_dtypes() -> ModuleType:
     """Import dtypes.py, which needs NumPy, without falcon, for the same reason."""
     package = ModuleType("falcon_core")
@@ -78,10 +95,16 @@ def _short(error: BaseException) -> str:
 class BuildOptional(build_ext):
     """Compile the kernels once per instruction set; record the reason if that fails."""
 
+    made_of = ""
+
     def run(self) -> None:
         if MODE == "skip":
             set_by = "FALCON_BUILD=skip was set when falcon was built"
             self._record("there is none for Windows" if sys.platform == "win32" else set_by)
+            return
+        self.made_of = digest()
+        if self.editable_mode and self._is_built():
+            print("falcon: its compiled parts are there, and made of these sources")
             return
         try:
             super().run()
@@ -188,10 +211,22 @@ class BuildOptional(build_ext):
         mapping = super().get_output_mapping()
         return {built: source for built, source in mapping.items() if Path(built).exists()}
 
+    def _is_built(self) -> bool:
+        """Whether an earlier build of this clone left all extensions, made of what is here now."""
+        record = ROOT / CPU / "_build.py"
+        return (
+            all((ROOT / self.get_ext_filename(x.name)).exists() for x in self.extensions)
+            and record.exists()
+            and record.read_text(encoding="utf-8").endswith(self._facts(""))
+        )
+
+    def _facts(self, reason: str) -> str:
+        return f"reason = {reason!r}\nmade_of = {self.made_of!r}\n"
+
     def _record(self, reason: str) -> None:
         """Write falcon/_cpu/_build.py, which show_config() reads."""
         title = '"""Written by setup.py: why the compiled extension is missing."""'
-        text = f"{title}\n\nreason = {reason!r}\n"
+        text = f"{title}\n\n{self._facts(reason)}"
         base = ROOT if self.inplace or self.editable_mode else Path(self.build_lib)
         (base / CPU).mkdir(parents=True, exist_ok=True)
         (base / CPU / "_build.py").write_text(text, encoding="utf-8")

@@ -17,7 +17,7 @@ import numpy as np
 
 import falcon
 from falcon._core.dtypes import FLOAT32, FLOAT64, of
-from falcon._core.options import FIELDS, PLANNING, TUNING, parsed
+from falcon._core.options import FIELDS, PLANNING, TUNING, parsed, settings
 from falcon._core.plan import Plan
 from falcon._core.progress import Progress
 from falcon._core.text import did_you_mean, format_table
@@ -140,10 +140,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("script", nargs=argparse.PARSER, help="and its arguments; -: standard input")
 
     discover = commands.add_parser(
-        "discover", help="search for schemes", usage="%(prog)s [options] M N K",
-        description="Search for schemes, or improve known ones. The sizes are those of the product "
-        "C = A B as in every command: C is M x N and K is the inner dimension, so that the format "
-        "<m,k,n> of the schemes is <M,K,N>.",
+        "discover", help="search for schemes", usage="%(prog)s [options] m k n",
+        description="Search for schemes <m,k,n>, or improve known ones. They multiply m x k by "
+        "k x n blocks: sizes in the order of their names, where other commands take M N K.",
     )  # fmt: skip
     add_discover(discover)
     discover.set_defaults(run=_discover)
@@ -282,8 +281,9 @@ def _run(options: argparse.Namespace) -> int:
     from falcon._accelerate.run import starter
 
     try:
+        settings()  # raises where a variable of the environment is wrong
         start = starter(options.script, module=options.m, profiled=options.profile)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         print(f"falcon run: {error}", file=sys.stderr)
         return 2
     if options.verbose:
@@ -300,8 +300,8 @@ def _discover(options: argparse.Namespace) -> int:
             f"the search core is not compiled ({error}); install a C compiler and reinstall "
             "falcon-gemm from source"
         ) from None
-    shape = parse_shape(",".join(options.sizes))
-    return cli.main(options, (shape.M, shape.K, shape.N))
+    sizes = parse_shape(",".join(options.sizes))
+    return cli.main(options, (sizes.M, sizes.N, sizes.K))  # in the order in which they were given
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ and W, the number of products and the number of additions; the Brent equations d
 import ast
 import doctest
 import importlib
+import json
+import sys
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -26,6 +28,8 @@ from reference.multilevel import multilevel
 from reference.padding import join, pad, split
 from reference.strassen import strassen
 from reference.winograd import winograd
+
+from .support import python
 
 FOLDER = Path(importlib.import_module("reference").__file__).parent
 FILES = sorted(FOLDER.glob("*.py"))
@@ -188,7 +192,18 @@ def test_a_file_fits_on_a_page_and_imports_only_numpy_and_itself(file):
             imported |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             imported.add("reference" if node.level else node.module.split(".")[0])
-    assert imported <= {"numpy", "reference"}
+    assert imported - sys.stdlib_module_names <= {"numpy", "reference"}
+
+
+def test_the_proof_of_a_file(tmp_path):
+    """As `Scheme.save` writes it."""
+    path = tmp_path / "mine.json"
+    record = {"m": 1, "k": 1, "n": 2, "U": [[1], [2]], "V": [[1, 0], [0, 1]], "W": [[1, 0], [0, 1]]}
+    for last, status, told in ("1/2", 0, "hold"), (1, 1, "fail, by 1 at most: it is no scheme"):
+        record["W"][1][1] = last
+        path.write_text(json.dumps(record), encoding="utf-8")
+        found = python(FOLDER / "brent.py", path, status=status)
+        assert found.stdout.strip() == f"the 4 Brent equations of <1,1,2;2> {told}"
 
 
 @pytest.mark.parametrize("name", SCHEMES)

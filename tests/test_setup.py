@@ -71,6 +71,28 @@ def test_what_fails_is_raised_and_nothing_is_linked(build):
     assert "link" not in str(compiler.events)
 
 
+def test_an_editable_installation_compiles_what_has_changed(build, monkeypatch, tmp_path):
+    """Adding an extra to a clone installs it again."""
+    made, runs = build(1, Compiler()), []
+    names = type(made).run.__globals__
+    monkeypatch.setitem(names, "ROOT", tmp_path)
+    monkeypatch.setitem(names, "MODE", "require")
+    monkeypatch.setattr(type(made).__base__, "run", lambda self: runs.append(1))
+    source, built = tmp_path / "falcon/x.c", tmp_path / "x.so"
+    source.parent.mkdir()
+    for path in source, built, tmp_path / "setup.py":
+        path.write_text("1")
+    made.editable_mode, made.extensions = True, [SimpleNamespace(name="x")]
+    monkeypatch.setattr(made, "get_ext_filename", "{}.so".format)
+    for change, count in (None, 1), (None, 1), (source, 2), (None, 2), (built, 3):
+        if change == built:
+            built.unlink()
+        elif change:
+            change.write_text("2")
+        made.run()
+        assert len(runs) == count
+
+
 def test_it_says_how_far_it_is(build, capsys):
     running, asked = build(1, Compiler()), iter([False, True])
     running.begun, running.jobs = ["generic", "avx512"], [None] * 3

@@ -55,9 +55,10 @@ def write(folder: Path) -> None:
         shutil.copy(path, folder / "pictures")
     for name in PICTURES:
         scheme, file = falcon.schemes.get(name), name.replace(":", "_")
-        parts, half = {file: range(scheme.rank)}, scheme.rank // 2
+        parts, half = {file: None}, scheme.rank // 2
         if half > SLIDE:
-            parts |= {f"{file}-1": range(half), f"{file}-2": range(half, scheme.rank)}
+            every = range(1, scheme.rank + 1)
+            parts |= {f"{file}-1": every[:half], f"{file}-2": every[half:]}
         for part, products in parts.items():
             picture = scheme.draw(products)
             for suffix in ("svg", "png"):

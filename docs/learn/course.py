@@ -10,6 +10,7 @@ import numpy as np
 
 import falcon
 from falcon._backends import available_backends
+from falcon._front.info import rates_used
 
 # In the clone, and in the archive of notebooks.
 sys.path += [str(x) for x in Path(__file__).parents[1:3] if (x / "reference").is_dir()]
@@ -38,6 +39,12 @@ def fastest(call, rounds=5):
         call()
         found.append(time.perf_counter() - start)
     return min(found)
+
+
+def rates(operand="float32"):
+    """Return FLOP/s, additions per second, elements to and from memory, that falcon plans with."""
+    known = rates_used(in_numbers=True)[f"{'cpu' if COMPILED else 'numpy'} {operand}"]
+    return known["multiply"], known["add"], known["bandwidth"]
 
 
 def stages(a, b, scheme=None, rounds=3):

@@ -232,6 +232,7 @@ def _update(quiet: bool) -> None:
             growth = plan((_TOLD, _TOLD), (_TOLD, _TOLD), "float64").growth
             lines += [
                 f"it costs accuracy: the error of a {_TOLD} x {_TOLD} float64 product grows "
-                f"{growth:.1f} times (falcon.set_config(max_growth=2.0) bounds it)"
+                f"{growth:.1f} times (FALCON_MAX_GROWTH=2 or falcon.set_config(max_growth=2.0) "
+                "bounds it)"
             ] * (growth > 1)
         print(*(f"falcon: {x}" for x in lines), sep="\n", file=sys.stderr)

@@ -56,6 +56,8 @@ class Comparison:
 
     # Seconds in all, unless --time-budget says otherwise.
     budget = inf
+    # With a file too it ends then, and what it has measured is the record.
+    is_bounded = False
     # Most rounds, and calls per timing; None: as `interleave` chooses.
     most: int | None = None
     calls: int | None = None

@@ -67,12 +67,12 @@ class Run:
     def measure(self, seconds: float) -> bool:
         """Measure what is left, at least one case; return whether all of it succeeded.
 
-        `seconds`: with a file, no case is begun after them, as the run can be resumed; without one
-        each case has an equal share of those that are left, and is left out where one round of it
-        is expected to take longer than all that is left.
+        `seconds`: with a file, no case is begun after them, as the run can be resumed; without one,
+        or bounded, each case has an equal share of those that are left, and is left out where one
+        round of it is expected to take longer than all that is left.
         """
         left, end, complete = self.left(), time.monotonic() + seconds, True
-        alone = self.path is None
+        alone = self.path is None or self.what.is_bounded
         largest, pace = 0.0, 0.0  # operations of the largest case, and seconds of a round for each
         if not left:
             return True
@@ -171,7 +171,8 @@ def run(what: Comparison, options: argparse.Namespace) -> int:
         if done:
             _show(kept.document, options)
         raise
-    if output and part and complete:
+    ends = complete or (what.is_bounded and not kept.failed)
+    if output and part and ends:
         write_json(output, kept.document)
         part.unlink()
     failed = bool({x.key for x in kept.left()}.intersection(kept.failed))  # which has been said
@@ -184,7 +185,7 @@ def run(what: Comparison, options: argparse.Namespace) -> int:
         said.append(f"{kept.left_out} are left out")
     if said:
         said = [f"to end in {budget:g} s (--time-budget): {'; '.join(said)}"]
-    if not complete:
+    if not ends:
         how = "the same command resumes it" if output else "with -o FILE it could resume"
         said.append(f"the run is not complete; {how}")
     return _show(kept.document, options, said) or int(failed) or (0 if complete else INCOMPLETE)

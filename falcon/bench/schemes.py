@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from textwrap import fill
 from typing import Any
+
+import numpy as np
 
 import falcon
 from falcon import schemes
@@ -19,7 +21,8 @@ from falcon._core.text import format_table
 from falcon._front.planner import predicted, preferred
 from falcon._front.tune import compare
 from falcon.schemes import Scheme
-from falcon.schemes.loaders import FORMULAS, SUFFIXES, content_of, text_of
+from falcon.schemes.catalogue import facts_of
+from falcon.schemes.loaders import FORMULAS, SUFFIXES, content_of, load_each, text_of
 
 from .tables import INTERVAL
 from .workloads import Shape
@@ -109,40 +112,60 @@ def speeds(
 
 
 def verify_files(paths: list[str]) -> int:
-    """Print a table of what files hold, schemes or formulas, and of equations that fail."""
-    wrong = False
-    rows: list[tuple[str, ...]] = [
-        ("file", "format", "equations that fail", "additions", "RMS growth", "")
-    ]
-    with Progress("verifying", len(paths), "files") as progress:
-        for path in paths:
-            wrong |= _verify(path, rows)
-            progress.step()
-    print(format_table(rows, left=2))
+    """Print what files hold, schemes or formulas, a line each, and equations that fail."""
+    width, wrong = max(len(Path(x).name) for x in paths), 0
+    titles = "file", "format", "equations that fail", "additions", "RMS growth", ""
+    with Progress("verifying", unit="schemes") as progress:
+        for path in ("", *paths):
+            progress.say(f"verifying {path}")
+            for name, *cells in _verified(path) if path else [titles]:
+                text = "{:14}{:>21}{:>11}{:>12}  {}".format(*cells)
+                progress.print(f"{name:{width}}  {text}".rstrip())
+                wrong += path != "" and cells[1] != "0"
     return 1 if wrong else 0
 
 
-def _verify(path: str, rows: list[tuple[str, ...]]) -> bool:
-    """Add the rows of a file; return whether something is wrong."""
-    whole, name = None, Path(path).name
+def _verified(path: str) -> Iterator[tuple[str, ...]]:
+    """Yield the lines of a file, as cells; of schemes that are right no equation fails: "0"."""
+    name = Path(path).name
     try:
         if path.lower().endswith(FORMULAS):
-            with suppress(falcon.SchemeError):  # other formats, or `load_all` says why
-                whole = schemes.check(text_of(content_of(Path(path)), Path(path)))
-        right = schemes.load_all(path) if whole is None else [whole.scheme] if whole else []
+            with suppress(falcon.SchemeError):  # other formats, or `load_each` says why
+                found = schemes.check(text_of(content_of(Path(path)), Path(path)))
+                if not found:
+                    size = f"<{','.join(map(str, found.format))};{found.rank}>"
+                    count = f"{len(found.violations)} of {found.equations}"
+                    yield name, size, count, "", "", "; ".join(found.notes + found.differences)
+                    return
+        for x in load_each(path):
+            if isinstance(x, falcon.SchemeError):
+                yield name, "", "", "", "", str(x)
+                continue
+            told = [x.name] * (x.name != Path(path).stem) + [f"equals {y}" for y in equal_to(x)]
+            size, adds = repr(x).split()[-1][:-1], str(x.additions.reduced)
+            yield name, size, "0", adds, f"{x.rms_growth:.2f}", ", ".join(told)
     except (falcon.SchemeError, OSError) as error:
-        rows.append((name, "", "", "", "", str(error)))
-        return True
-    if whole is not None and not whole:
-        size = f"<{','.join(map(str, whole.format))};{whole.rank}>"
-        count = f"{len(whole.violations)} of {whole.equations}"
-        rows.append((name, size, count, "", "", "; ".join(whole.notes + whole.differences)))
-    rows += [
-        (name, repr(x).split()[-1][:-1], "0", str(x.additions.reduced), f"{x.rms_growth:.2f}",
-         x.name if len(right) > 1 else "")
-        for x in right
-    ]  # fmt: skip
-    return not right
+        yield name, "", "", "", "", str(error)
+
+
+def equal_to(scheme: Scheme) -> list[str]:
+    """Return stored schemes of which an image has the same products, in any order."""
+    return [
+        name
+        for name in schemes.names()
+        if (stored := facts_of(name)[0]).rank == scheme.rank
+        and sorted(stored[1:4]) == sorted(scheme.format)
+        and any(_products(x) == _products(scheme) for x in schemes.symmetries(schemes.get(name)))
+    ]
+
+
+def _products(scheme: Scheme) -> list[list[Any]]:
+    """Return the coefficients of the products in order, the first ones of each sum positive."""
+    rows = [x.reshape(scheme.rank, -1) for x in (scheme.U, scheme.V, scheme.W)]
+    for i, x in enumerate(rows[:2]):
+        signs = np.sign(x[np.arange(len(x)), (x != 0).argmax(1)])[:, None]
+        rows[i], rows[2] = x * signs, rows[2] * signs
+    return sorted(np.hstack(rows).tolist())
 
 
 def command(options: argparse.Namespace) -> int:
@@ -170,6 +193,9 @@ def command(options: argparse.Namespace) -> int:
         _print_speeds(
             [x if times[x.name] == 1 else x.renamed(y, x.source) for x, y in held], options
         )
+        for x, path in held:
+            if path.lower().endswith(SUFFIXES) and (same := equal_to(x)):
+                print(f"{path} equals {', '.join(same)}")
         return 0
     found = [schemes.get(name) for name in schemes.names()]
     if options.format is not None:

@@ -37,6 +37,7 @@ class BesidePeers(Comparison):
         super().__init__(options, settings, cases)
         if options.quick:
             self.budget, self.case_seconds = _QUICK_SECONDS, _QUICK_CASE_SECONDS
+            self.is_bounded = True
         self._workers: dict[str, Worker] = {}
         # The identity of every peer.
         self._known: dict[str, dict[str, Any]] = {}

@@ -7,7 +7,7 @@ import argparse
 
 def add_discover(parser: argparse.ArgumentParser) -> None:
     """Add the arguments; `cli.py` acts on them."""
-    parser.add_argument("sizes", nargs="+", metavar="M N K", help="3 4 5, 3,4,5 or 3x4x5")
+    parser.add_argument("sizes", nargs="+", metavar="m k n", help="3 4 5, 3,4,5 or 3x4x5")
     parser.add_argument("--rank", type=int, help="stop at a scheme of this rank; with "
                         "--objective: improve schemes of this rank")  # fmt: skip
     parser.add_argument("--minutes", type=float, default=10.0,

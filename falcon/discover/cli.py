@@ -58,10 +58,10 @@ def _report(run: Run, finds: list[Path]) -> None:
     if job.rank is not None and not run.reached:
         print(f"{job.label}: no scheme of rank {job.rank} was found; the lowest known rank is "
               f"{run.lowest}")  # fmt: skip
-    print(f"{job.label}: {progress_line(run, ended=True)}, {run.seconds:.0f} s of CPU time per "
+    print(f"{job.label}: {progress_line(run, ended=True)}, for {run.seconds:.1f} s of CPU time per "
           "worker")  # fmt: skip
     for path in finds:
-        print(path)
+        print(f"wrote {path}")
 
 
 def _check(options: argparse.Namespace, dims: Format) -> None:
@@ -81,7 +81,7 @@ def _check(options: argparse.Namespace, dims: Format) -> None:
 
 
 def _command(options: argparse.Namespace, dims: Format) -> str:
-    parts = ["python -m falcon discover {0} {2} {1}".format(*dims)]
+    parts = ["python -m falcon discover {} {} {}".format(*dims)]
     for name in ("rank", "objective", "flips"):
         if getattr(options, name) is not None:
             parts.append(f"--{name} {getattr(options, name)}")

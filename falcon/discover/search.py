@@ -311,5 +311,6 @@ def progress_line(run: Run, *, ended: bool = False) -> str:
     state = leader.describe()
     if run.job.objective is None:
         above = ended and leader.standing[0] > run.lowest
-        state = f"lowest rank {run.lowest}" + ("" if above else f"; walks at {state}")
-    return f"{state}, {rate:.1f} M flips/s per core"
+        walks = "" if above else f"; walks are at {state}"
+        state = f"the lowest known rank is {run.lowest}{walks}"
+    return f"{state}; {rate:.1f} million flips a second per core"

@@ -143,7 +143,7 @@ class Worker:
     def describe(self) -> str:
         """The state of the search, for `Progress`."""
         best = self.best if self.pools[0] else "-"
-        reached = f"rank {best}, modulo 2 {self.best_mod2 or '-'}"
+        reached = f"rank {best}, modulo 2 at {self.best_mod2 or '-'}"
         if self._numerical:
             starts = len(self._numerical.starts)
             reached += f", reals: least error {self._numerical.error:.2g}, {starts} starts"

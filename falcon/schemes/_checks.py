@@ -20,8 +20,8 @@ TRANSPOSED = "W fits C transposed, as many papers have it: give W.transpose(0, 2
 _ROWS_TRANSPOSED = TRANSPOSED.replace("W.t", "W.reshape(-1, {}, {}).t")
 
 _CHEAP = 2**22  # with more work, a second, it is not tried whether W is transposed
-# A Brent equation is off by this at most where coefficients such as 1/3 were given as floats.
-_ROUNDED = 1e-6
+# A Brent equation is off by this at most where coefficients such as 1/3 were rounded.
+_ROUNDED = 1e-2
 
 
 class SchemeError(ValueError):
@@ -150,7 +150,7 @@ def prove(U: np.ndarray, V: np.ndarray, W: np.ndarray, name: str) -> None:
     elif p > 1 and all(x.min() >= 0 and x.max() < p for x in (U, V, W)):  # else a wrong sign
         hint = f". It is a scheme modulo {p} only, not one of numbers"
     elif 0 < abs(violation.got - violation.expected) < _ROUNDED:
-        hint = ". Floats are taken as they are stored: give fractions.Fraction(1, 3) for 1/3"
+        hint = '. Coefficients are rounded: use fractions, Fraction(1, 3) or "1/3", not 0.3333'
     elif wrong.multiple is not None:
         hint = f". {of_multiple(wrong.multiple)}"
     error = BrentError(

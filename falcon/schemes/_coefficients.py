@@ -74,6 +74,7 @@ def _check_denominators(fractions: Iterable[Fraction], name: str) -> None:
         if common > LARGEST_DENOMINATOR:
             raise ValueError(
                 f"{name} has coefficients whose common denominator is beyond {LARGEST_DENOMINATOR}"
+                "; floats are taken as they are stored: use fractions.Fraction"
             )
 
 

@@ -38,9 +38,9 @@ class Recipe:
 
 # What decides, least first.
 KEYS: dict[str, Callable[[Recipe], tuple]] = {
-    "rank": lambda x: (x.rank, sum(x.adds), sum(x.nnz)),
     "nnz": lambda x: (x.rank, sum(x.nnz), x.phi),
     "growth": lambda x: (x.rank, x.phi, sum(x.nnz)),
+    "additions": lambda x: (x.rank, sum(x.adds), sum(x.nnz)),
 }
 
 

@@ -95,8 +95,8 @@ def get(name: str) -> Scheme:
     ----------
     name : str
         One of `names`; a permutation of a stored format (``"4x3x4:38"``, with the stored
-        ``"3x4x4:38"``; ``"hopcroft-kerr[2x3x3]"``); a bare format (``"3x3x6"``, the best by
-        rank); or a composition of these, outermost first (``"strassen@3x3x3:23"``).
+        ``"3x4x4:38"``; ``"hopcroft-kerr[2x3x3]"``); a bare format (``"3x3x6"``, its
+        `best`); or a composition of these, outermost first (``"strassen@3x3x3:23"``).
 
     Raises
     ------
@@ -234,7 +234,7 @@ def register(scheme: Scheme, *, overwrite: bool = False) -> Scheme:
     return scheme
 
 
-def best(m: int, k: int, n: int, by: str = "rank") -> Scheme:
+def best(m: int, k: int, n: int, by: str = "nnz") -> Scheme:
     """Return the best known scheme of the format <m,k,n>.
 
     Where no scheme is stored for a format, the best composition or direct sum of smaller ones is
@@ -244,9 +244,9 @@ def best(m: int, k: int, n: int, by: str = "rank") -> Scheme:
     ----------
     m, k, n : int
         The format; its volume ``m*k*n`` is at most 4096.
-    by : {"rank", "nnz", "growth"}
-        "rank": fewest additions after sharing common subexpressions; "nnz": fewest non-zero
-        coefficients; "growth": least RMS growth of the rounding error.
+    by : {"nnz", "growth", "additions"}
+        "nnz": fewest non-zero coefficients; "growth": least RMS growth of the rounding error;
+        "additions": fewest after sharing common subexpressions, mostly with larger errors.
 
     Raises
     ------

@@ -48,7 +48,7 @@ def draw(scheme: Any, products: Sequence[int] | None = None) -> Figure:
     Parameters
     ----------
     products : sequence of int, optional
-        Those of the products, from 0, that are drawn: all, or ``range(19)`` for a slide.
+        Those that are drawn, h1 being 1: all, or ``range(1, 20)`` for a slide.
 
     Returns
     -------
@@ -62,10 +62,9 @@ def draw(scheme: Any, products: Sequence[int] | None = None) -> Figure:
     ValueError
         The scheme has no such product.
     """
-    shown = range(scheme.rank) if products is None else products
-    if isinstance(shown, str) or not shown or min(shown) < 0 or max(shown) >= scheme.rank:
-        last = scheme.rank - 1
-        raise ValueError(f"products is {products!r}; expected numbers from 0 to {last}")
+    shown = range(1, scheme.rank + 1) if products is None else products
+    if isinstance(shown, str) or not shown or min(shown) < 1 or max(shown) > scheme.rank:
+        raise ValueError(f"products is {products!r}; expected numbers from 1 to {scheme.rank}")
     factors = [np.asarray(x, float) for x in (scheme.U, scheme.V, scheme.W)]
     most = max(abs(x).max() for x in factors)
     is_written = max(x[0].size for x in factors) <= _WRITTEN
@@ -87,10 +86,10 @@ def draw(scheme: Any, products: Sequence[int] | None = None) -> Figure:
     for at, r in enumerate(shown):
         line, column = divmod(at, across)
         for i, (name, factor) in enumerate(zip("ABC", factors, strict=True)):
-            axes, values = grid[3 * line + i, column], factor[r]
+            axes, values = grid[3 * line + i, column], factor[r - 1]
             _grid(axes, values, most, colours, is_written)
             if i == 0:
-                axes.set_title(f"h{r + 1}", fontsize=9)
+                axes.set_title(f"h{r}", fontsize=9)
             if column == 0:
                 axes.set_ylabel(name, rotation=0, ha="right", va="center")
     return figure

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from io import BytesIO
 from os import PathLike
@@ -103,12 +103,25 @@ def load_all(path: str | PathLike[str]) -> list[Scheme]:
     ...     load_all(file.name)
     [<Scheme strassen <2,2,2;7>>]
     """
-    schemes, left = [], _MOST_WORK
-    for x in _members(Path(path)):
-        made = x.scheme(left)
-        left -= brent.work(made.U, made.V, made.W)
-        schemes.append(made)
+    schemes = []
+    for x in load_each(path):
+        if isinstance(x, SchemeError):
+            raise x
+        schemes.append(x)
     return schemes
+
+
+def load_each(path: str | PathLike[str]) -> Iterator[Scheme | SchemeError]:
+    """Yield each scheme of a file, or what is wrong of it; raises as `load` for the whole file."""
+    left = _MOST_WORK
+    for x in _members(Path(path)):
+        try:
+            made = x.scheme(left)
+        except SchemeError as error:
+            yield error
+        else:
+            left -= brent.work(made.U, made.V, made.W)
+            yield made
 
 
 def is_name(text: str) -> bool:

@@ -56,6 +56,12 @@ def test_a_run_that_is_stopped_and_ended(capsys, tmp_path, monkeypatch):
     status, _, err = run(capsys, *asked)
     assert status == 0
     assert "is complete; delete it to measure again" in err
+    path.unlink()
+    asked = [x if x != "--peers" else "--quick" for x in asked]
+    status, _, err = run(capsys, *asked, "--time-budget", 1e-9)
+    assert (status, len(records.read(path)["cases"])) == (INCOMPLETE, 1)
+    assert "are left out" in err and "resumes" not in err
+    assert not (tmp_path / "x.json.part").exists()
 
 
 @pytest.mark.usefixtures("small")

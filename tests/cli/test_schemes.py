@@ -121,7 +121,7 @@ def test_schemes_and_files_are_compared(capsys, tmp_path):
     assert status == 0 and head.split()[-2:] == ["e_max", "predicted"]
     assert [x.split()[0] for x in rows] == ["strassen", "mine"]
     assert "700 x 700 x 700 float32; --measure" in " ".join(out.split()) and '"auto"' not in out
-    assert out.endswith("strassen: V. Strassen\nmine: a test\n")
+    assert out.endswith(f"Strassen\nmine: a test\n{tmp_path / 'mine.json'} equals 3x3x3:23\n")
 
 
 @pytest.mark.parametrize(
@@ -201,6 +201,26 @@ def test_verify_says_which_file_is_junk_and_why(capsys, tmp_path, name):
     assert "there is no file" in second and third.split()[:3] == ["good.json", "<2,2,2;7>", "0"]
 
 
+def test_all_that_is_wrong_in_a_file_is_told(capsys, tmp_path):
+    """A line a scheme; and which stored scheme it is, in another order, with other signs."""
+    path, s = tmp_path / "many.npz", schemes.get("4x3x4:38")
+    order, signs = np.random.default_rng(0).permutation(38), np.resize([1, -1], (38, 1, 1))
+    own = falcon.Scheme(signs * s.U[order], s.V[order], signs * s.W[order])
+    held = np.empty((3, 3), object)
+    held[:] = [[np.array([[x]]) for x in (1, 1, 2)]] * 3
+    held[1] = [x.reshape(38, -1).T for x in (own.U, own.V, own.W.transpose(0, 2, 1))]
+    np.savez(path, **dict(zip(("1,1,1", "4,3,4", "1,1,1 "), held, strict=True)))
+    status, out, _ = run(capsys, "schemes", "--verify", path)
+    assert status == 1
+    first, second, third = out.splitlines()[1:]
+    assert all("occurs 2 times in c11, expected 1" in x for x in (first, third))
+    assert second.split()[:4] == ["many.npz", "<4,3,4;38>", "0", str(own.additions.reduced)]
+    assert second.endswith("equals 3x4x4:38")
+    mine = tmp_path / "mine.json"
+    own.save(mine)
+    assert f"{mine} equals 3x4x4:38" in run(capsys, "schemes", "--compare", mine, "strassen")[1]
+
+
 @pytest.mark.parametrize("more", [(), ("--measure", "--size", "64")])
 def test_compared_schemes_of_one_name_are_told_apart(capsys, tmp_path, more):
     path = tmp_path / "mine.json"
@@ -221,10 +241,10 @@ def test_a_class_of_schemes_is_checked_in_one_table(capsys, tmp_path, clean):
     status, out, _ = run(capsys, "schemes", "--verify", *paths, tmp_path / "dan.json")
     assert status == 1
     lines = out.splitlines()
-    assert lines[1].split() == ["ada.txt", "<2,2,2;7>", "0", "18", "2.00"]
+    assert lines[1].split() == ["ada.txt", "<2,2,2;7>", "0", "18", "2.00", "equals", "strassen"]
     assert "2 of 64" in lines[2] and "line h4: try a22 (-b11 + b21)" in lines[2]
     assert "a sum of B times a sum of A" in lines[3]
-    assert lines[4].split() == ["dan.json", "<2,2,2;7>", "0", "15", "2.65"]
+    assert lines[4].split()[:5] == ["dan.json", "<2,2,2;7>", "0", "15", "2.65"]
     assert run(capsys, "schemes", "--verify", paths[0])[0] == 0
     assert run(capsys, "schemes", "--show", paths[0])[1].startswith("ada <2,2,2;7>")
     assert "ada.txt" in run(capsys, "plan", 100, 100, 100, "--scheme", paths[0])[1]

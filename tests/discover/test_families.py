@@ -248,7 +248,7 @@ def test_a_checkpoint_with_a_wrong_scheme_is_refused():
 
 
 def test_from_the_command_line(tmp_path, capsys, short):
-    command = "discover 2 3 2 --ring families --rank 11 --scratch --seed 2 --threads 1 --minutes 1"
+    command = "discover 2 2 3 --ring families --rank 11 --scratch --seed 2 --threads 1 --minutes 1"
     assert main([*command.split(), "--out", str(tmp_path)]) == 0
     assert "families" in capsys.readouterr().out
     scheme = schemes.load(tmp_path / "2x2x3_11-s2.json")

@@ -615,6 +615,9 @@ def test_run_without_a_file(tmp_path):
     for name, why in (("missing.py", "No such file or directory: "), ("loop", "symbolic links: ")):
         status, _, err = python("-m", "falcon", "run", str(tmp_path / name))
         assert status == 2 and err.startswith("falcon run: ") and why in err and name in err
+    status, _, err = python("-m", "falcon", "run", "-", FALCON_MAX_GROWTH="lots")
+    assert (status, err) == (2, "falcon run: environment variable FALCON_MAX_GROWTH='lots': "
+                             "max_growth is 'lots'; expected a number\n")  # fmt: skip
 
 
 TOLD = """

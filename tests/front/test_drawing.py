@@ -45,14 +45,14 @@ def test_some_of_the_products():
     """For two slides."""
     scheme = get("3x4x4:38")
     titles = []
-    for products in range(19), range(19, 38):
+    for products in range(1, 20), range(20, 39):
         figure = scheme.draw(products)
         titles += [x.get_title() for x in figure.axes if x.get_title()]
         grids = [x for x in figure.axes if x.images]
-        assert (grids[0].images[0].get_array() == scheme.U[products[0]].astype(float)).all()
+        assert (grids[0].images[0].get_array() == scheme.U[products[0] - 1].astype(float)).all()
     assert titles == [f"h{r + 1}" for r in range(38)]
-    for products in range(30, 39), [-1], []:
-        with pytest.raises(ValueError, match="expected numbers from 0 to 37"):
+    for products in range(30, 40), [0], []:
+        with pytest.raises(ValueError, match="expected numbers from 1 to 38"):
             scheme.draw(products)
 
 
