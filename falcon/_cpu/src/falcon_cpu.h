@@ -164,9 +164,9 @@ size_t falcon_workspace(const falcon_kernel *kern, const falcon_scheme *scheme, 
 size_t falcon_plain_bytes(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob,
                           const falcon_blocking *blk);
 /* Runs the call with a filled blocking, and returns whether a value of alpha*A*B (of one K pass, before beta*C is
- * added) was NaN or infinite when it was written; FALCON_NOT_PLAIN: C is as it was.  workspace: 64-byte aligned, of falcon_workspace bytes; profile may
- * be NULL. May be called by several threads at once.  Complex matrices need a scheme, alpha != 0, K > 0 and a kernel
- * with write_parts. */
+ * added) was NaN or infinite when it was written; FALCON_NOT_PLAIN: C is as it was.  workspace: 64-byte aligned, of
+ * falcon_workspace bytes; profile may be NULL. May be called by several threads at once.  Complex matrices need a
+ * scheme, alpha != 0, K > 0 and a kernel with write_parts. */
 int falcon_gemm(const falcon_kernel *kern, const falcon_scheme *scheme, const falcon_problem *prob, int threads,
                 const falcon_blocking *blk, void *workspace, falcon_profile *profile);
 

@@ -29,8 +29,8 @@ typedef struct {
     ptrdiff_t m0, n0, k0; /* where its pass begins; k0 < 0 before the first */
     fl_pass pass;
     int stage, rejected; /* whether operands are not plain */
-    int narrow_scales; /* see falcon_unscale_fn */
-    ptrdiff_t units_a; /* COMBINE: units of A, before those of B */
+    int narrow_scales;   /* see falcon_unscale_fn */
+    ptrdiff_t units_a;   /* COMBINE: units of A, before those of B */
 } fl_job;
 
 /* The first segment of K of the pass at k0: those before are equally long. */
