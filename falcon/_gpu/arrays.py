@@ -151,10 +151,9 @@ class _Torch(Library):
         return self._module.empty(shape, dtype=kind, device=f"cuda:{index}")
 
     def allocate(self, nbytes: int) -> Memory:
-        kind = self._module.uint8
-        try:
-            where = f"cuda:{device.current()}"  # torch's own current device may be another one
-            made = self._module.empty((max(nbytes, 1),), dtype=kind, device=where)
+        where = f"cuda:{device.current()}"  # torch's own current device may be another one
+        try:  # a tensor would be filled where torch is to be deterministic
+            made = self._module.UntypedStorage(max(nbytes, 1), device=where)
         except self._module.OutOfMemoryError as error:
             raise MemoryError(str(error)) from None
         return Memory(made.data_ptr(), nbytes, made)

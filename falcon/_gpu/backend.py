@@ -29,7 +29,7 @@ from .geometry import Tables, segment_bytes
 from .layout import Layout, layout_of
 from .matrix import Memory
 from .packed import Packed, Payload, Sums
-from .rates import DeviceRates, fixed, measure, shipped
+from .rates import DeviceRates, fixed, known, measure
 from .runner import GpuRunner
 from .steps import Step, run
 
@@ -198,7 +198,7 @@ class GpuBackend:
         assert device is not None
         if budget == 0:
             return fixed(device, operand)
-        return shipped(device).get(operand.name) or measure(device, operand)
+        return known(device, operand) or measure(device, operand)
 
     def identity(self, index: int | None = None, /) -> dict[str, str]:
         """Return what stored rates are valid for: device, driver and libraries."""
@@ -248,8 +248,9 @@ def _growth(problem: Problem, scheme: Scheme | None, layout: Layout, inner: int)
         if how.parts > 1:  # what is truncated shrinks all products alike: sums do not magnify it
             longest = products(scheme_to_run).groups[0].length
             assert problem.device is not None
-            sums = cublas.growth_of_sums(longest * inner, problem.device, problem.short_sums)
-            growth = hypot(growth, sums)
+            index, inner = problem.device, longest * inner
+            piece = cublas.longest(inner, index, problem.short_sums)
+            growth = hypot(growth, cublas.growth_of_sums(inner, index, piece))
         return growth
     if problem.accumulator is not problem.operand:
         return growth_of_rounded_sums(scheme_to_run)

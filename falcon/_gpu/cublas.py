@@ -41,6 +41,11 @@ _IN_FIXED_POINT = {
     "cublasSetFixedPointEmulationMaxMantissaBitCount": 79,
 }
 _SLICES = 10
+# How tensor cores add up products of 16 bits, by compute capability: terms at a time, and bits
+# beyond float32 that are kept of each. By models that agree to the last bit with A100, L40S, H100
+# and B200; those of others may be coarse.
+_FINE, _COARSE = (16, 2), (8, 1)
+_ADDERS = {(8, 0): _COARSE, (8, 9): _COARSE, (9, 0): _FINE, (10, 0): _FINE}
 # That CuPy does not name.
 _COMPUTE_TYPES = {"CUBLAS_COMPUTE_64F_EMULATED_FIXEDPOINT": 79}
 # CUBLAS_STATUS_NOT_INITIALIZED, CUBLAS_STATUS_ALLOC_FAILED: of a new handle, memory is short.
@@ -131,15 +136,15 @@ def products(
     beta: complex = 0.0,
     batch: int = 1,
     operand: DType,
-    short_sums: bool = False,
+    piece: int = 0,
     stage: str = "multiply",
 ) -> list[Product]:
     """Describe ``out = alpha a b + beta out`` for cuBLAS, which takes matrices by columns.
 
     One by rows is the transpose of such a matrix. So for an `out` by rows the product is
     ``b^T a^T``, and no operand is ever copied. `operand` is that of the problem: it says how
-    products are formed and summed, and whether a and b hold parts of float32; `short_sums`:
-    see `Problem`.
+    products are formed and summed, and whether a and b hold parts of float32; `piece`: see
+    `longest`; 0: they are not cut.
 
     Along the inner dimension A's parts follow one another, the largest first, and B's the smallest
     first. So the first s + 1 parts of A meet the last s + 1 of B where the places i + j are s, in
@@ -154,7 +159,7 @@ def products(
     to_b = (1 if b.by_columns else b.ld) * b.dtype.itemsize
     for s in reversed(range(parts)):
         whole, skipped = (s + 1) * inner, (parts - 1 - s) * inner
-        step = longest(inner, short_sums) if s == 0 < parts - 1 else whole
+        step = piece if piece and s == 0 < parts - 1 else whole
         for first in range(0, whole, step):
             left = replace(a, pointer=a.pointer + first * to_a)
             right = replace(b, pointer=b.pointer + (skipped + first) * to_b)
@@ -196,17 +201,22 @@ def of_triangle(
     return made
 
 
-def longest(inner: int, short: bool) -> int:
-    """Return the length of the pieces in which products of the largest parts are formed."""
-    pieces = -(-inner // _LONGEST), 1 + (inner > _WHOLE)
+def longest(inner: int, index: int, short: bool) -> int:
+    """Return the length of the pieces in which products of the largest parts are formed.
+
+    On a coarse adder as many as of an inner dimension that is four times as long: its bias grows
+    four times as fast, float32's errors as the root.
+    """
+    long = inner * (1 if _adder(index) == _FINE else 4)
+    pieces = -(-long // _LONGEST), 1 + (long > _WHOLE)
     if short:
-        pieces = -(-inner // _SHORT), min(-(-inner // _SHORTEST), _FEWEST)
+        pieces = -(-long // _SHORT), min(-(-long // _SHORTEST), _FEWEST)
     return min(round_up(-(-inner // max(pieces)), UNIT), inner)
 
 
-def products_of_parts(inner: int, parts: int, short: bool) -> int:
+def products_of_parts(inner: int, parts: int, piece: int) -> int:
     """Return how many products `products` makes."""
-    return parts - 1 + (-(-inner // longest(inner, short)) if parts > 1 else 1)
+    return parts - 1 + (-(-inner // piece) if parts > 1 else 1)
 
 
 def fixed_point_bytes(rows: int, columns: int, inner: int, batch: int = 1) -> int:
@@ -221,21 +231,23 @@ def fixed_point_bytes(rows: int, columns: int, inner: int, batch: int = 1) -> in
     return max(of_slices, of_bits) * batch * 5 // 4 + 2**27
 
 
+def _adder(index: int) -> tuple[int, int] | None:
+    return _ADDERS.get(device.properties(index).capability)
+
+
 def knows_sums(index: int) -> bool:
-    """Whether a device of that architecture has shown how its tensor cores add up."""
-    return device.properties(index).capability == (9, 0)
+    """Whether it is known how tensor cores of a device's architecture add up."""
+    return _adder(index) is not None
 
 
-def growth_of_sums(inner: int, index: int, short: bool) -> float:
+def growth_of_sums(inner: int, index: int, piece: int) -> float:
     """Return the RMS error of sums on tensor cores, relative to float32 sums as long.
 
     Measured on an H200, for two float16 parts in one piece: 1.31, 1.85, 2.19, 3.03 for 300, 700,
     1024, 2048 (up to 3.5 for uneven rows and columns). Errors of pieces add up at random, as those
-    of float32 sums do. An adder of 8 terms with a bit less (simulated; said to be an A100's) errs
-    up to twice as much.
+    of float32 sums do. A coarse adder errs up to twice as much (simulated).
     """
-    piece = longest(inner, short)
-    known = 3.5 if knows_sums(index) else 7.0
+    known = 3.5 if _adder(index) == _FINE else 7.0
     return known * (piece / 2048) ** 0.44 * (piece / inner) ** 0.5
 
 

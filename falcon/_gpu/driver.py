@@ -156,8 +156,9 @@ class _Stages:
     def _multiply_chunk(self, row: Span, column: Span, part: Span) -> None:
         a, b = self._combine(row, column, part)
         rows, columns, by_columns = row[1], column[1], self._out.by_columns
+        p = self._plan.problem
         plane, ld = rows * columns, rows if by_columns else columns
-        is_triangle = self._plan.problem.symmetric and row == column
+        is_triangle = p.symmetric and row == column
         if is_triangle and part[0] == 0:  # what is above the tiles stays finite
             self.steps.append(Fill("combine H", (self._places.h, plane * self._sums.itemsize)))
         for group in products(self._layout.scheme).groups:
@@ -166,7 +167,7 @@ class _Stages:
             operands = a.of_group(group), b.of_group(group), out
             inner = group.length * part[1]
             how: dict[str, Any] = {"beta": float(part[0] > 0), "operand": self._operand}
-            how["short_sums"] = self._plan.problem.short_sums
+            how["piece"] = cublas.longest(inner, p.device or 0, p.short_sums)
             if is_triangle:
                 self.steps += cublas.of_triangle(rows, inner, *operands, **how)
             else:

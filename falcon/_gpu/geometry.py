@@ -67,8 +67,10 @@ def segment_bytes(lines: int, inner: int) -> int:
 
 
 def element_launch(major: int, minor: int) -> tuple[Sizes, Sizes]:
-    """Return grid and block of copy.cu and means.cu, which have a thread for each element."""
-    return (major * -(-minor // BLOCK_THREADS), 1, 1), (BLOCK_THREADS, 1, 1)
+    """Return grid and block of the kernels that have a thread for each element, of `Element`."""
+    width = min(BLOCK_THREADS, 1 << max(minor - 1, 0).bit_length())
+    rows = BLOCK_THREADS // width
+    return (-(-major // rows) * -(-minor // width), 1, 1), (width, rows, 1)
 
 
 def norm_parts(inner: int, groups: int) -> int:

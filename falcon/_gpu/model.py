@@ -21,7 +21,7 @@ from falcon._core.plan import Method
 from falcon._core.problem import Problem
 from falcon.codegen.cuda_plan import products
 
-from .cublas import products_of_parts
+from .cublas import longest, products_of_parts
 from .geometry import segments, triangle
 from .layout import Layout
 from .rates import DeviceRates
@@ -117,7 +117,8 @@ def _stages(problem: Problem, layout: Layout, rates: DeviceRates) -> Seconds:
     for group in groups:
         inner = group.length * ck
         # Each of a sum's products by parts reads what it multiplies, and all but the first read H.
-        calls = products_of_parts(inner, parts, problem.short_sums)
+        piece = longest(inner, problem.device or 0, problem.short_sums) if parts > 1 else inner
+        calls = products_of_parts(inner, parts, piece)
         sizes = min(cm, M), min(cn, N), inner, group.count, read, (2 * calls - 1) * sums
         part = product_seconds(*sizes, rates, rates.batched) + (calls - 1) * rates.launch
         multiply += pieces * again_inner * part

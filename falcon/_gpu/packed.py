@@ -59,7 +59,7 @@ class Payload:
 
     def __init__(self, source: Matrix, packed: Packed | None) -> None:
         self.source, self.packed = source, packed
-        self._stream = device.stream()
+        self._stream, self._index = device.stream(), device.current()
         self._uses: dict[int, Any] = {}  # events behind the last use in every other stream
 
     def note_use(self) -> None:
@@ -73,8 +73,9 @@ class Payload:
             if self._uses and self._stream.is_capturing():
                 workspaces.keep_always(self.packed)  # a wait would become part of the graph
                 return
-            for event in self._uses.values():
-                self._stream.wait_event(event)
+            with device.on(self._index):  # the null stream is that of the current device
+                for event in self._uses.values():
+                    self._stream.wait_event(event)
 
     @property
     def nbytes(self) -> int:

@@ -72,17 +72,22 @@ _FIXED = "NVIDIA H200"
 
 
 def fixed(index: int, operand: DType) -> DeviceRates:
-    """Return rates that depend on nothing that is measured here; of parts by their products."""
-    found, parts = shipped(index, _FIXED), operand.parts
-    if operand.name in found:
-        return found[operand.name]
-    of_parts = found[operand.multiplied.name]
-    slower = parts * (parts + 1) / 2
-    rates: dict[str, Any] = {
-        "multiply": of_parts.multiply / slower,
-        "batched": of_parts.batched / slower,
-    }
-    return replace(of_parts, means=found["float32"].multiply, **rates)
+    """Return rates that depend on nothing that is measured here."""
+    return known(index, operand, _FIXED) or shipped(index, _FIXED)[operand.multiplied.name]
+
+
+def known(index: int, operand: DType, name: str | None = None) -> DeviceRates | None:
+    """Return shipped rates, of parts by those of their products; None: there are none.
+
+    `name`: as for `shipped`.
+    """
+    found, parts = shipped(index, name), operand.parts
+    if operand.name in found or parts == 1 or not found:
+        return found.get(operand.name)
+    of_parts, slower = found[operand.multiplied.name], parts * (parts + 1) / 2
+    multiply, batched = of_parts.multiply / slower, of_parts.batched / slower
+    means = found["float32"].multiply
+    return replace(of_parts, multiply=multiply, batched=batched, means=means)
 
 
 @cache
@@ -139,7 +144,8 @@ def _measured(index: int, operand: DType) -> DeviceRates:
     out = dense(memory.pointer, (size, size), operand.result, memory)
 
     operands = (Operand.of(x) for x in (a, b, out))
-    whole = cublas.products(size, size, size, *operands, operand=operand)
+    how: dict[str, Any] = {"operand": operand, "piece": cublas.longest(size, index, False)}
+    whole = cublas.products(size, size, size, *operands, **how)
     product = partial(run, *whole)
     several = (
         Operand(x.pointer, ld, False, step, kind)
@@ -149,9 +155,8 @@ def _measured(index: int, operand: DType) -> DeviceRates:
             (memory, half, half * half, sums),
         )
     )
-    products = partial(
-        run, *cublas.products(half, half, inner, *several, batch=batch, operand=operand)
-    )
+    how["piece"] = cublas.longest(inner, index, False)
+    products = partial(run, *cublas.products(half, half, inner, *several, batch=batch, **how))
     written = Sums(memory.pointer, rows, columns, source.by_columns, False, operand)
     zeros = device.allocate(segment_bytes(size, size) if parts > 1 else 0)  # means of A
     device.clear(zeros.pointer, zeros.nbytes)

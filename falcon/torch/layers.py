@@ -62,7 +62,9 @@ class FalconLinear(nn.Linear):
     def _apply(self, fn: Callable[[Any], Any], recurse: bool = True) -> FalconLinear:
         """Drop the panels: another device or dtype, or memory that is shared, needs others."""
         self._panels.drop()
-        return super()._apply(fn, recurse)
+        made = super()._apply(fn, recurse)
+        self._handle = self._panels.handle(self)
+        return made
 
 
 def attach(layer: nn.Linear, how: How) -> FalconLinear:
@@ -70,7 +72,7 @@ def attach(layer: nn.Linear, how: How) -> FalconLinear:
     layer.__class__ = FalconLinear
     assert isinstance(layer, FalconLinear)  # for type checkers
     layer._panels = Panels(how)
-    layer._handle = layer._panels.handle
+    layer._handle = layer._panels.handle(layer)
     return layer
 
 

@@ -1,8 +1,9 @@
 """Panels of a layer's weight, and the operator that multiplies by them.
 
-The operator takes x, the weight and bias as they are, and a number in a tensor: the place where the
-layer keeps its panels. So a trace holds tensors only, and panels that do not belong to the weight,
-as it is now, are made again, whatever the number says.
+The operator takes x, the weight and bias as they are, and a number: where the layer keeps its
+panels, as the last size of an empty tensor on the device of the weight. So a trace holds tensors
+only, of one device (of two, Inductor makes no CUDA graph), and panels that do not belong to the
+weight, as it is now, are made again, whatever the number says.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from .operands import cast, check_linear, is_foreign, is_symbolic, is_traced
 from .stock import has_backend
 
 _kept: WeakValueDictionary[int, Panels] = WeakValueDictionary()
-_numbers = count(1)
+_numbers = count(2)  # programs are compiled anew for sizes of 0 and 1
 # What was packed by the state of the weight and how: tied weights share it.
 _packed: WeakValueDictionary[tuple, _Made] = WeakValueDictionary()
 # Entries of a weight that each product compares; the integers of their size.
@@ -77,12 +78,16 @@ class Panels:
     def __init__(self, how: How) -> None:
         self.how = how
         self.number = next(_numbers)
-        self.handle = torch.tensor(self.number, dtype=torch.int64, device="cpu")
         self._made: _Made | None = None
         _kept[self.number] = self
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Panels, (self.how,)
+
+    def handle(self, layer: torch.nn.Module) -> Tensor:
+        """Return the tensor by which the operator finds the panels of a layer."""
+        where = next(layer.parameters()).device
+        return torch.empty((0, self.number), dtype=torch.uint8, device=where)
 
     def drop(self) -> None:
         """Free the panels, unless another layer uses them."""
@@ -194,7 +199,7 @@ def linear(x: Tensor, w: Tensor, bias: Tensor | None, handle: Tensor, fewest: in
 def linear_packed(x: Tensor, w: Tensor, bias: Tensor | None, handle: Tensor) -> Tensor:
     """Return ``x @ w.T + bias``, by panels of w where there are enough rows."""
     check_linear(x, w, bias)
-    panels = _kept.get(int(handle.item()))
+    panels = _kept.get(handle.shape[-1])
     if panels is None:  # the number of another process
         return ops.linear_now(x, w, bias)
     how = panels.how

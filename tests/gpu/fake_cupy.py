@@ -44,10 +44,11 @@ class State:
         self.allocated = 0
         self.room = None  # bytes that can be allocated at a time
         self.freed = 0  # what had been allocated when the pool was last emptied
-        self.fills, self.waits = [], []  # bytes; (stream that waits, stream of the event)
+        self.fills, self.waits = [], []  # bytes; (device, stream that waits, that of the event)
         # How tensor cores add up products of 16 bits: terms at a time, bits beyond float32; or not.
         self.truncates = None
         self.pinned = []  # memory of the host
+        self.name, self.capability = b"Stand-in", (9, 0)
 
     def allocate(self, nbytes):
         if self.room is not None and nbytes > self.room:
@@ -256,7 +257,7 @@ class Stream:
         return STATE.capturing
 
     def wait_event(self, event):
-        STATE.waits.append((self.ptr, event.stream))
+        STATE.waits.append((STATE.device, self.ptr, event.stream))
 
     def __enter__(self):
         self._before = [*getattr(self, "_before", []), STATE.current]
@@ -292,7 +293,8 @@ def memcpy_async(dst, src, size, kind, stream):
 
 
 def properties(device):
-    return {"name": b"Stand-in", "major": 9, "minor": 0, "multiProcessorCount": 8,
+    return {"name": STATE.name, "major": STATE.capability[0],
+            "minor": STATE.capability[1], "multiProcessorCount": 8,
             "l2CacheSize": 2**20, "totalGlobalMem": 2**38}  # fmt: skip
 
 

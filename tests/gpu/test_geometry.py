@@ -23,6 +23,15 @@ SIZE = st.integers(1, 70000)
 NO_RESERVE = 0x4000  # MAP_NORESERVE of Linux, which the mmap module does not name
 
 
+@given(SIZE, SIZE)
+def test_threads_of_elements(major, minor):
+    """Each has one, and of narrow matrices few threads have none."""
+    (blocks, *_), (width, rows, _) = geometry.element_launch(major, minor)
+    assert width * rows == geometry.BLOCK_THREADS
+    assert blocks == -(-minor // width) * -(-major // rows)
+    assert blocks * geometry.BLOCK_THREADS < 2 * minor * (major + rows)
+
+
 @given(SIZE, SIZE, SIZE)
 def test_blocks_cover_the_matrix_in_whole_sectors(M, N, K):
     scheme = falcon.schemes.get("3x4x5:48")

@@ -42,15 +42,15 @@ class Gpu:
 def gpu(cupy, state, monkeypatch, doors):
     made, empty = Gpu(), torch.empty
 
-    def on_cpu(*shape, device=None, dtype=None, **options):
-        if dtype is not torch.uint8:
-            return empty(*shape, dtype=dtype, **options)
-        ((nbytes,),) = shape
+    def on_cpu(*shape, device=None, **options):
+        return empty(*shape, **options)
+
+    def storage(nbytes, device):
         made.allocated.append(nbytes)
         made.places.append(device)
         if state.room is not None and nbytes > state.room:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        room = empty(nbytes + 256, dtype=dtype).fill_(255)
+        room = empty(nbytes + 256, dtype=torch.uint8).fill_(255)
         return room[-room.data_ptr() % 256 :][:nbytes]
 
     def count(*_, **__):
@@ -67,6 +67,7 @@ def gpu(cupy, state, monkeypatch, doors):
         (torch.cuda, "is_current_stream_capturing", lambda: made.capturing),
         (_Torch, "__init__", lambda x: setattr(x, "_module", torch)),
         (torch, "empty", on_cpu),
+        (torch, "UntypedStorage", storage),
         (State, "owner", lambda state, _: state.device),  # torch's memory too
     ):
         monkeypatch.setattr(owner, name, x)

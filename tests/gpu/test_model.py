@@ -236,6 +236,15 @@ def test_float32_is_multiplied_by_parts_where_that_is_faster(cupy, doors):
     assert plan(8192).method.arithmetic is None
 
 
+def test_of_an_h200_nothing_is_measured(cupy, state, monkeypatch):
+    """For float32 by parts neither: that takes half of a gigabyte, which torch may hold."""
+    state.name = b"NVIDIA H200"
+    forget()
+    monkeypatch.setattr(rates, "_measured", lambda *_: 1 / 0)
+    plan = falcon.plan((8192, 8192), (8192, 8192), "float32", backend="gpu")
+    assert plan.method.arithmetic.name == "fp16x3"
+
+
 def test_rates_in_words():
     """Those of an H100, and of faster ones: all of them are measured."""
     told = "multiply 690754.8 GFLOP/s, in batches 2250000.0 GFLOP/s, combine 2499.2 GB/s"

@@ -7,7 +7,7 @@ import pytest
 
 import falcon
 from falcon._core.dtypes import BY_ARITHMETIC_ON_GPUS
-from falcon._gpu import repaired
+from falcon._gpu import device, repaired
 from reference.float16_split import float16_product
 from reference.split import split_product
 
@@ -65,8 +65,9 @@ def test_sums_of_tensor_cores_err_as_planned(cupy, state, arithmetic, K, scheme)
     assert plan.growth > 0.7
 
 
-# How Hopper's tensor cores add up: terms at a time, bits beyond float32.
-HOPPER = 16, 2
+# How tensor cores add up, by compute capability: terms at a time, bits beyond float32.
+HOPPER, AMPERE = (16, 2), (8, 1)
+ADDERS = {(9, 0): HOPPER, (8, 0): AMPERE}
 
 
 DATA = ["normal", "uniform", "exponential", "lognormal", "relu", "sorted", "sparse", "waves"]
@@ -100,12 +101,18 @@ def in_order(a, b):
     return c
 
 
+@pytest.fixture(params=[(9, 0), (8, 0)], ids=["H200", "A100"])
+def tensor_cores(request, state):
+    """That cut off as a device's do."""
+    state.capability, state.truncates = request.param, ADDERS[request.param]
+    device.properties.cache_clear()
+
+
 @pytest.mark.parametrize("K", [300, 1000, 2000])
 @pytest.mark.parametrize("scheme", ["classical", "strassen"])
 @pytest.mark.parametrize("kind", DATA)
-def test_data_of_all_kinds_err_as_in_float32(cupy, state, kind, K, scheme):
-    """At most twice, and without a bias, on tensor cores that cut off: A's rows are centred."""
-    state.truncates = HOPPER
+def test_data_of_all_kinds_err_as_in_float32(cupy, tensor_cores, kind, K, scheme):
+    """At most twice, and without a bias: A's rows are centred."""
     rng = np.random.default_rng(7)
     a, b = data(kind, (24, K), rng), data(kind, (K, 20), rng)
     left, right = (on_device(cupy, x, "float32") for x in (a, b))
@@ -121,9 +128,8 @@ def test_data_of_all_kinds_err_as_in_float32(cupy, state, kind, K, scheme):
 @pytest.mark.parametrize("K", [250, 1000, 2000])
 @pytest.mark.parametrize("call", ["gram", "matmul", "gemm", "complex gram"])
 @pytest.mark.parametrize("kind", ["normal", "orthonormal"])
-def test_sums_of_squares_err_as_in_float32(cupy, state, kind, call, K):
+def test_sums_of_squares_err_as_in_float32(cupy, tensor_cores, kind, call, K):
     """And without a bias: centring does not shorten those on the diagonal, short pieces do."""
-    state.truncates = HOPPER
     x = np.random.default_rng(1).standard_normal((K, 24))
     x = (np.linalg.qr(x)[0] if kind == "orthonormal" else x).astype(np.float32)
     array, how = cupy.asarray(x), by("fp16x3")

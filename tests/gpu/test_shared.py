@@ -28,7 +28,7 @@ def on_architecture(monkeypatch, major, name=b"Stand-in"):
 
 
 def test_auto_takes_parts_where_sums_are_known(cupy, state, monkeypatch, doors):
-    """Elsewhere by name only, with an error that holds for a coarser adder too."""
+    """Elsewhere by name only, with an error that holds for a coarse adder too."""
 
     def plan(**options):
         return falcon.plan((8192, 8192), (8192, 8192), "float32", backend="gpu", **options)
@@ -36,8 +36,10 @@ def test_auto_takes_parts_where_sums_are_known(cupy, state, monkeypatch, doors):
     found = rates.DeviceRates(110e12, 105e12, 40e12, 3e12, 1e-6, 132, 50 * 2**20)
     native = replace(found, multiply=50e12, batched=50e12)
     doors.rates(lambda backend, problem, some, operand=None: found if operand else native)
-    assert plan().method.arithmetic.name == "fp16x3"
-    on_architecture(monkeypatch, 8)
+    for major in (9, 8):
+        on_architecture(monkeypatch, major)
+        assert plan().method.arithmetic.name == "fp16x3"
+    on_architecture(monkeypatch, 7)
     assert plan().method.arithmetic is None
     assert plan().scheme is not None
     state.truncates = 8, 1

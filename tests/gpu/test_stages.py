@@ -202,9 +202,10 @@ def test_a_packed_operand_is_freed_behind_its_uses(cupy, state, elsewhere):
     for _ in range(2):
         falcon.gemm(a, packed)
     assert state.waits == []
+    state.device = 1  # the null stream is that of the current device
     del packed
     gc.collect()
-    assert state.waits == ([(7, 8)] if elsewhere else [])
+    assert (state.waits, state.device) == ([(0, 7, 8)] if elsewhere else [], 1)
 
 
 def test_alpha_overflows_no_sum(cupy):

@@ -292,6 +292,16 @@ struct Edge {
     FALCON_INLINE bool has(int i, int j) const { return i * size_i < left_i && j * size_j < left_j; }
 };
 
+// The element of a thread, of kernels that have one for each (geometry.element_launch).
+struct Element {
+    long long major, minor;
+    FALCON_INLINE explicit Element(long long size) {
+        const unsigned tiles = (unsigned)((size + blockDim.x - 1) / blockDim.x);
+        major = (long long)(blockIdx.x / tiles) * blockDim.y + threadIdx.y;
+        minor = (long long)(blockIdx.x % tiles) * blockDim.x + threadIdx.x;
+    }
+};
+
 // --- powers of two by which lines (rows of A, columns of B) are multiplied -----------------------
 
 // What all lines read where all powers are 1.

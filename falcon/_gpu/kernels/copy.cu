@@ -4,9 +4,8 @@
 extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
     FALCON_NAME(const FALCON_A *in, long long in_major, long long in_minor, FALCON_T *out, long long out_major,
                 long long out_minor, long long major, long long minor, long long turned, FALCON_S re, FALCON_S im) {
-    const unsigned tiles = (unsigned)((minor + FALCON_BLOCK_THREADS - 1) / FALCON_BLOCK_THREADS);
-    const long long at = blockIdx.x / tiles;
-    const long long to = (long long)(blockIdx.x % tiles) * FALCON_BLOCK_THREADS + threadIdx.x;
+    const Element element(minor);
+    const long long at = element.major, to = element.minor;
     if (at >= major || to >= minor)
         return;
     FALCON_S x = FALCON_S(0), y = FALCON_S(0);

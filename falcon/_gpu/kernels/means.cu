@@ -19,10 +19,9 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
     constexpr int BITS = 6;
     constexpr double LEAST = 0.2;
     const unsigned units = (unsigned)((rows + FALCON_UNIT - 1) / FALCON_UNIT) * FALCON_UNIT;
-    const unsigned tiles = (units + FALCON_BLOCK_THREADS - 1) / FALCON_BLOCK_THREADS;
-    const long long row = (long long)(blockIdx.x % tiles) * FALCON_BLOCK_THREADS + threadIdx.x;
-    const long long segment = blockIdx.x / tiles, first = segment * FALCON_SEGMENT;
-    if (row >= units)
+    const Element element(units);
+    const long long row = element.minor, segment = element.major, first = segment * FALCON_SEGMENT;
+    if (row >= units || first >= inner)
         return;
     float mean = 0;
     if (row < rows) {

@@ -2,9 +2,8 @@
 
 extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
     FALCON_NAME(FALCON_T *out, long long rows, long long columns, long long size, long long step) {
-    const unsigned tiles = (unsigned)((size + FALCON_BLOCK_THREADS - 1) / FALCON_BLOCK_THREADS);
-    const long long x = blockIdx.x / tiles;
-    const long long y = (long long)(blockIdx.x % tiles) * FALCON_BLOCK_THREADS + threadIdx.x;
+    const Element element(size);
+    const long long x = element.major, y = element.minor;
     out += blockIdx.y * step;
     if (x < y && y < size)
         out[x * rows + y * columns] = out[y * rows + x * columns];
