@@ -17,6 +17,7 @@ from falcon.decision.rates import (
     rates,
     shipped,
     source,
+    stand_in,
     stand_ins,
 )
 
@@ -208,3 +209,5 @@ def test_measured_rates_come_first(folder, doors):
     doors.another_cpu()
     other = Problem.of_sizes((9, 9, 9), of("float64"), Options(threads=1))
     assert "tune measures this machine" in source(numpy, other, [numpy])
+    assert stand_in(numpy, other, [numpy]) in {x.machine for x in shipped()}
+    assert stand_in(numpy, problem, [numpy]) == "", "measured"
