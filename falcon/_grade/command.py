@@ -126,8 +126,11 @@ def _run(options: Any) -> int:
         found["grades"] = [x.to_dict() for x in grades]
         options.output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     if failures:
-        said = f"with {options.output or 'what -o record.json writes'}"
-        print(f"{len(failures)} wrong; if it is falcon, please report it, {said}", file=sys.stderr)
+        others = [k for k, x in (given or SIDES).items() if not x.place.startswith("falcon")]
+        own = [x for x in failures if x.partition(": ")[0] not in others]
+        record = options.output or "what -o record.json writes"
+        said = f"; please report falcon's with {record}" if own else ""
+        print(f"{len(failures)} wrong{said}", file=sys.stderr)
     return 1 if failures else 0
 
 

@@ -19,14 +19,16 @@ LETTERS = {
     "A": "an IEEE classical product", "B": "precise by norms, not entry by entry or at all ends",
     "C": "less precise than its type", "F": "wrong",
 }  # fmt: skip
-# What is looked at, and what it means if it is as it must be, and if not.
+# What is looked at, and what it means if it is as it must be, and if not; of errors, if operands or
+# sums of fewer bits explain them.
 _MEANING = {
     "a product": ("", "It cannot be used."),
     "operands": ("Every digit of the inputs counts.", "Inputs are rounded, or cut into parts."),
     "sums": ("Sums keep what the type holds.", "Long sums lose digits, or drift."),
     "algorithm": ("Each entry comes from its own row and column.",
                   "Large entries leave errors in other, small ones."),
-    "errors": ("No more than rounding explains.", "More than rounding explains: it is wrong."),
+    "errors": ("No more than rounding explains.", "More than rounding explains: it is wrong.",
+               "As large as its operands or sums make them."),
     "uneven lines": ("Small rows and columns are as precise as large ones.",
                      "Small rows and columns beside large ones lose digits."),
     "zeros": ("Zero rows and columns stay zero.", "Entries that must be 0 are not."),
@@ -99,10 +101,10 @@ class Grade:
         """Return all of it for JSON."""
         return {**asdict(self), "letter": self.letter}
 
-    def add(self, what: str, found: str, letter: str, *, is_good: bool | None = None) -> None:
-        """Add a finding; by default only an A is good."""
-        is_good = letter == "A" if is_good is None else is_good
-        self.findings.append(Finding(what, found, letter, _MEANING[what][not is_good]))
+    def add(self, what: str, found: str, letter: str, meaning: int | None = None) -> None:
+        """Add a finding, with one of its meanings; by default only an A is good."""
+        meaning = int(letter != "A") if meaning is None else meaning
+        self.findings.append(Finding(what, found, letter, _MEANING[what][meaning]))
 
     def look(self, what: str, letter: str, call: Callable[..., str], *given: Any) -> bool:
         """Add what a call finds wrong, or why it cannot be called; return whether it is good."""
@@ -110,7 +112,7 @@ class Grade:
             wrong = call(*given)
         except GradeError as error:
             wrong, letter = str(error), "F" if isinstance(error, UnusableError) else letter
-        self.add(what, wrong or "as it must be", letter if wrong else "A", is_good=not wrong)
+        self.add(what, wrong or "as it must be", letter if wrong else "A", bool(wrong))
         return not wrong
 
     def __str__(self) -> str:
@@ -210,7 +212,7 @@ def _floats(subject: Subject, made: Grade) -> None:
     found += f" after {x.terms} terms" * (x.terms > 1) + ", products are not" * is_odd
     made.add("sums", found, "C" if x.sums < bits or is_cut else "B" if is_odd else "A")
     fast = f"Strassen-like, {levels:.0f} level{'s' * (levels > 1)}"
-    fast = fast if levels in (1, 2, 3) else f"fast, blocks of {n // grid}"
+    fast = fast if levels in (1, 2, 3) else f"fast algorithm, {grid} x {grid} blocks"
     made.add("algorithm", fast if grid > 1 else "classical", "B" if grid > 1 else "A")
     try:
         errors = [y.errors(y.scaled()) for y in (products, positive)]
@@ -219,10 +221,11 @@ def _floats(subject: Subject, made: Grade) -> None:
         entries = np.sort(np.abs([errors[0][0].ravel(), errors[2][0].ravel()]), axis=1)
         made.entries = entries[:, :: max(1, entries.shape[1] // 100)].T.tolist()
         both, one, native = (float(np.abs(y).max()) for _, y in errors)
-        found = f"{both:.2g} (NumPy {native:.2g}), one sign {one:.2g}"
+        found = f"{both:.2g} u sqrt(K) |a| |b| (NumPy {native:.2g}), of one sign {one:.2g}"
         found += f", bias {errors[1][0].mean():.1g} u"
-        limit = max(_LIMIT, sqrt(n)) * 2.0 ** max(0, bits - low)
-        made.add("errors", found, "A" if max(both, one) <= limit else "F")
+        over = max(both, one) / max(_LIMIT, sqrt(n))
+        letter = "A" if over <= 1 else "C" if over <= 2.0 ** (bits - low) else "F"
+        made.add("errors", found, letter, "AFC".index(letter))
     except GradeError as error:
         made.add("errors", str(error), "F")
     made.look("uneven lines", "B", products.uneven, n * 2.0 ** max(0, bits + 1 - low))

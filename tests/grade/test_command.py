@@ -164,6 +164,7 @@ def test_functions(tmp_path, capsys):
     assert "mine:zero, float32: F, wrong" in done.stdout
     assert "numpy:dot, float32: A, IEEE float32" in done.stdout
     assert "kernels" not in done.stdout
+    assert done.stderr.endswith(" wrong\n")  # falcon's own products alone are to be reported
     for words, said in (
         (["numpy:none"], "'numpy:none': module 'numpy' has no attribute 'none'; expected MODULE"),
         (["nothing"], "expected MODULE:FUNCTION"),

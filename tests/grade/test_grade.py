@@ -48,6 +48,14 @@ def test_what_is_found_of_them():
         assert of("native", what) == "as it must be"
     assert "errors up to" in of("Strassen, 1", "uneven lines")
     assert "transposed" in of("Strassen, 1", "same bits")
+    for known, letter, meaning in (
+        ("native", "A", "No more than rounding explains."),
+        ("bfloat16", "C", "As large as its operands or sums make them."),
+    ):
+        made = findings(*KNOWN[known][:2], size=256)[1]
+        (errors,) = (x for x in made.findings if x.what == "errors")
+        assert (errors.letter, errors.meaning) == (letter, meaning), errors.found
+        assert " u sqrt(K) |a| |b| (NumPy " in errors.found
 
 
 def test_more_arithmetics_at_once():
