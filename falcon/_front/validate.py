@@ -72,24 +72,28 @@ def plain(name: str, value: Any) -> Any:
 
 
 def matmul_shape(
-    a: tuple[int, ...], b: tuple[int, ...], out: tuple[int, ...] | None
+    a: tuple[int, ...],
+    b: tuple[int, ...],
+    out: tuple[int, ...] | None,
+    names: tuple[str, str] = ("a", "b"),
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the batch axes of ``matmul(a, b, out)`` and its last axes (M and N, if present).
 
     As in NumPy, operands are broadcast to the batch axes of `out`, never `out` to theirs.
     """
+    left, right = names
     rows, columns = a[-2:-1], b[-1:] if len(b) > 1 else ()
     inner = a[-1], b[-2] if len(b) > 1 else b[-1]
     if inner[0] != inner[1]:
         raise ValueError(
-            f"matmul: a has shape {a} and b {b}: the inner dimensions {inner[0]} and {inner[1]} "
-            "differ"
+            f"matmul: {left} has shape {a} and {right} {b}: the inner dimensions {inner[0]} and "
+            f"{inner[1]} differ"
         )
     try:
         batch = np.broadcast_shapes(a[:-2], b[:-2]) if max(len(a), len(b)) > 2 else ()
     except ValueError:
         raise ValueError(
-            f"matmul: the batch axes of a {a} and b {b} cannot be broadcast together"
+            f"matmul: the batch axes of {left} {a} and {right} {b} cannot be broadcast together"
         ) from None
     kept = rows + columns
     if out is not None:

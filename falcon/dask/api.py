@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
 from typing import Any, Unpack
 
@@ -23,6 +24,9 @@ from .graph import tasks_of
 from .grid import is_foreign, matrices, operands
 from .plan import GridPlan, plan_product
 from .work import Work, mirrored, whole
+
+_log = logging.getLogger("falcon")
+_advised: list[GridPlan] = []  # the first product whose chunks could be better, which is told
 
 
 @takes_options(*KEYWORDS)
@@ -222,6 +226,9 @@ def _array(
     lower: bool = False,
 ) -> Any:
     """Return the array that the tasks of a plan make."""
+    if plan.advice and not _advised:
+        _advised.append(plan)
+        _log.warning("falcon.dask: %s (falcon.dask.plan says it each time)", plan.advice[0])
     vectors = tuple(axis for axis, v in ((-2, x), (-1, y)) if v.ndim == 1)
     x, y = x[None] if -2 in vectors else x, y[:, None] if -1 in vectors else y
     given = tuple(sorted((k, str(v)) for k, v in options.items()))

@@ -11,7 +11,7 @@ import dask
 
 import falcon
 from falcon._backends import host_engine
-from falcon._core.cpus import usable_cpus
+from falcon._core.cpus import memory_bytes, usable_cpus
 from falcon._core.options import thread_count
 
 
@@ -59,7 +59,8 @@ def _local() -> Cluster:
     get, slots = dask.base.get_scheduler(), int(dask.config.get("num_workers", 0) or usable_cpus())
     if get is not None and get.__module__ == "dask.local":  # synchronous
         slots = 1
-    return Cluster(1, slots, max(1, thread_count() // slots), None, (_about()[1],))
+    memory = memory_bytes() or None
+    return Cluster(1, slots, max(1, thread_count() // slots), memory, (_about()[1],))
 
 
 def _about() -> tuple[str, str, int]:

@@ -113,7 +113,7 @@ class Grid:
     K: tuple[Piece, ...]
 
     @classmethod
-    def of(cls, x: Any, y: Any) -> Grid:
+    def of(cls, x: Any, y: Any, names: tuple[str, str] = ("x", "y")) -> Grid:
         """Return the grid of two Dask arrays; raises ValueError where shapes do not fit."""
         for name, array in (("x", x), ("y", y)):
             if array.ndim == 0:
@@ -129,7 +129,7 @@ class Grid:
         if not np.array_equal(*K, equal_nan=True):
             check_known(x, y, K)
         known = [tuple(0 if isnan(s) else s for s in v.shape) for v in (x, y)]
-        matmul_shape(known[0], known[1], None)
+        matmul_shape(known[0], known[1], None, names)
         return cls(left, right, tuple(pieces(*cuts) for cuts in axes), pieces(*K))
 
     @property

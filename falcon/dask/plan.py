@@ -143,11 +143,27 @@ class GridPlan:
             f"{on.threads} thread{'s' * (on.threads != 1)} each, "
             f"memory {'not limited' if on.memory is None else format_bytes(on.memory)}; "
             f"{', '.join(on.kernels) or 'kernels not known'}",
-            f"  tasks      {tasks}; {self.products} products each, "
+            f"  tasks      {tasks}; {self.products} product{'s' * (self.products != 1)} each, "
             f"{'read' if self.reread else 'given'} their chunks",
+            *([] if self.chunk is None else [f"  total      {self._total(tasks)}"]),
             *(f"  advice     {x}" for x in self.advice),
         ]
         return "\n".join([*lines, "", chunk] if chunk else lines)
+
+    def _total(self, tasks: int) -> str:
+        """Return the time of all products, and the bytes of x and y that they read."""
+        assert self.chunk is not None and self.operand is not None
+        grid, read = self.grid, 0
+        sides = (grid.x, grid.y[-1], self.operand.left), (grid.y, grid.x[-2], self.operand.right)
+        for axes, others, kind in sides:
+            read += prod(map(sum, axes)) * kind.numpy.itemsize * (len(others) if self.reread else 1)
+        products = prod(map(sum, grid.chunks)) * grid.sizes[2] / prod(grid.largest)
+        at_once = max(1, min(self.cluster.slots, tasks))
+        seconds = predicted(self.chunk).total * products / at_once
+        return (
+            f"{seconds:.{0 if seconds > 10 else 2}f} s, if workers are as fast as this machine; "
+            f"{format_bytes(read)} of chunks are read"
+        )
 
 
 @takes_options(*KEYWORDS)
@@ -193,7 +209,7 @@ def plan_product(
     function: str, x: Any, y: Any, c: Any, dtype: Any, reread: bool, keywords: Any
 ) -> GridPlan:
     """Plan ``x y + c``; parameters as for `falcon.dask.gemm`."""
-    grid = Grid.of(x, y)
+    grid = Grid.of(x, y, ("a", "b") if function == "gemm" else ("x", "y"))
     options = requested(f"dask.{function}", KEYWORDS, keywords)
     if options.check == "verify":
         raise ValueError("check='verify' needs whole matrices; use falcon.dask.verify(x, y, c)")
@@ -268,6 +284,10 @@ def _advice(grid: Grid, x: Any, y: Any, on: Cluster, reread: bool) -> Iterator[s
     small = min(max(s, default=0) for s in (grid.x[-2], grid.y[-1], [p.size for p in grid.K]))
     if 0 < small < _LEAST_CHUNK <= min(grid.sizes):
         yield f"chunks of {small} lines: products cost no more than tasks; take {_LEAST_CHUNK}"
+    for name, sizes in (("x's rows", grid.x[-2]), ("y's columns", grid.y[-1])):
+        if len(sizes) > 1 and max(sizes) > 2 * (least := min(sizes[:-1])) > 0:
+            uneven = f"chunks of {name} have {least} to {max(sizes)} lines"
+            yield f"{uneven}: workers wait for the largest; even ones share the work"
     if grid.x[-1] != grid.y[-2] and min(len(grid.x[-1]), len(grid.y[-2])) > 1:
         yield "x's columns and y's rows are cut differently: chunks are cut again in the tasks"
     held, room = x.nbytes + y.nbytes, None if on.memory is None else on.memory * on.workers

@@ -1,5 +1,6 @@
 """`falcon.dask` without distributed: shapes, chunks, types, plans, errors, files, verification."""
 
+import re
 from itertools import product
 
 import numpy as np
@@ -10,6 +11,7 @@ from falcon._core.rates import Rates
 
 da = pytest.importorskip("dask.array")
 dask = pytest.importorskip("dask")
+api = pytest.importorskip("falcon.dask.api")
 cluster = pytest.importorskip("falcon.dask.cluster")
 place = pytest.importorskip("falcon.dask.place")
 planning = pytest.importorskip("falcon.dask.plan")
@@ -196,6 +198,11 @@ def test_plan_explains():
         assert word in text
     assert "2048 x 2048 @ 2048 x 2048 float32" in str(made)
     assert repr(made) == "<GridPlan of 4 x 4 x 4 chunks>"
+    assert "memory not limited" not in text  # without a cluster it is this machine's
+    told = re.search(r"total +(\d+\.?\d*) s, if .*; (.*) of chunks are read", text)
+    each = planning.predicted(made.chunk).total
+    assert float(told[1]) == pytest.approx(64 * each / made.cluster.slots, rel=0.1)
+    assert told[2] == "512.00 MiB"
     assert made.cluster.threads == 1
     with dask.config.set(scheduler="threads", num_workers=64):
         assert falcon.dask.plan(x, x).cluster.threads == 1
@@ -220,7 +227,7 @@ def test_the_products_of_all_tasks_are_planned(num_workers):
     assert (len(plan.steps) > 1) == (num_workers > 4)
 
 
-def test_advice(monkeypatch):
+def test_advice(monkeypatch, caplog):
     on = cluster.Cluster(2, 2, 1, 8 * 2**30, ("avx2",))
     monkeypatch.setattr(planning, "current_cluster", lambda *_, **__: on)
     x = da.zeros((40000, 14000), chunks=14000)
@@ -230,6 +237,14 @@ def test_advice(monkeypatch):
     assert any("chunks of 512 lines" in text for text in falcon.dask.plan(x, x).advice)
     x = da.zeros((2**17, 2**17), chunks=4096)
     assert any("reread=True" in text for text in falcon.dask.plan(x, x).advice)
+    x = da.zeros((8192, 8192), chunks=((1024, 1024, 6144), 4096))
+    told = "chunks of x's rows have 1024 to 6144 lines: workers wait for the largest"
+    assert any(text.startswith(told) for text in falcon.dask.plan(x, x).advice)
+    monkeypatch.setattr(api, "_advised", [])
+    for _ in range(2):
+        falcon.dask.matmul(x, x)
+    (record,) = (r for r in caplog.records if "falcon.dask.plan" in r.message)
+    assert told in record.message
 
 
 # --- errors ---------------------------------------------------------------------------------
@@ -276,7 +291,7 @@ def test_bad_arguments():
     x = da.ones((20, 20), chunks=10)
     matmul, gemm = falcon.dask.matmul, falcon.dask.gemm
     for call, error, message in (
-        (lambda: matmul(x, da.ones(7)), ValueError, "inner dimensions 20 and 7"),
+        (lambda: matmul(x, da.ones(7)), ValueError, "x has .*inner dimensions 20 and 7"),
         (lambda: matmul(x, 3.0), ValueError, "y is a scalar"),
         (lambda: matmul(x, dask.delayed(1)), TypeError, "y is a Delayed.*; expected a"),
         (lambda: matmul(x, x, block_scheme="strassen"), TypeError, "unexpected keyword"),
