@@ -70,9 +70,11 @@ class Forward:
         errors = "{:.3g} with torch's layers, {:.3g} with falcon's"
         if self.error is None:
             errors = "unknown, as the model fails there or returns no floats"
+        long = self.seconds >= 1
         return (
-            f"forward pass of {self.rows} rows: {1e3 * self.seconds:.3g} ms with torch's layers, "
-            f"{100 * self.share:.0f} % in those that falcon took\ngain of the pass "
+            f"forward pass of {self.rows} rows: {self.seconds * (1 if long else 1e3):.2f} "
+            f"{'s' if long else 'ms'} with torch's layers, {100 * self.share:.0f} % in those that "
+            f"falcon took\ngain of a pass of so many rows "
             f"{self.gain:.2f} ({self.low:.2f} to {self.high:.2f}): {self.verdict}"
         ) + (
             f"\nerror of the pass against {self.wider}: "

@@ -49,7 +49,8 @@ class Report:
             x, used = some[0], sum(y["extra_bytes"] for y in some)
             gain = "-" if x["gain"] is None else f"{x['gain']:.2f} ?"
             if x["measured"]:
-                gain = "{:.2f} ({:.2f} to {:.2f})".format(x["gain"], *x["interval"])
+                gain, *ends = (f"{y:.2f}" for y in (x["gain"], *x["interval"]))
+                gain += f" ({' to '.join(ends)})" if ends != [gain] * 2 else ""
             size = " x ".join(map(str, x["shape"]))
             table.append((name, size, x["dtype"], x["scheme"] or "torch", str(x["min_m"] or "-"),
                           gain, f"{used / 2**20:.1f}", x["reason"]))  # fmt: skip

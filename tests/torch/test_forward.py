@@ -52,9 +52,9 @@ def test_both_are_timed(turns):
     assert (found.rows, found.seconds) == (60, 4.0)
     assert (found.gain, found.low, found.high) == (1.6, 1.0, 2.0)
     assert 0 < found.share < 1
-    assert "60 rows: 4e+03 ms" in str(report)
+    assert "60 rows: 4.00 s with" in str(report)
     gain, error, advice = str(report).splitlines()[-3:]
-    assert gain == "gain of the pass 1.60 (1.00 to 2.00): undecided"
+    assert gain == "gain of a pass of so many rows 1.60 (1.00 to 2.00): undecided"
     assert error == (f"error of the pass against float64: {found.error_of_torch:.3g} with torch's "
                      f"layers, {found.error:.3g} with falcon's")  # fmt: skip
     assert "not surely faster: falcon.torch.revert_(model)" in advice and "min_gain=1.0" in advice
@@ -161,7 +161,7 @@ def test_without_converted_layers_nothing_is_gained(doors):
     assert (found.forward.share, found.forward.gain) == (0, 1)
     assert (found.forward.wider, found.forward.error) == ("", None)
     assert "0.90 (0.80 to 1.00)" in str(found) and "surely" not in str(found)
-    assert str(found).endswith("gain of the pass 1.00 (1.00 to 1.00): as fast")
+    assert str(found).endswith("gain of a pass of so many rows 1.00 (1.00 to 1.00): as fast")
 
 
 def test_the_fast_path_of_a_transformer():

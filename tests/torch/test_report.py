@@ -32,6 +32,7 @@ def test_equal_layers_of_equal_blocks():
     ]  # fmt: skip
     assert [x.split()[-1] for x in found] == ["1.0", "12.0", "12.0", "1.0", "1.0"]
     assert "1.25 (1.12 to 1.50)" in found[0]
+    assert " 1.25  " in str(Report([row("x", interval=(1.25, 1.25))]))
     assert "27 of 27 layers on falcon, 27.0 MiB of panels" in report
 
 
