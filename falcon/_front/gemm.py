@@ -92,9 +92,9 @@ def gemm(
 
     Notes
     -----
-    An LCMA's error is bounded by norms, not entry by entry: with "auto" the error of c_ij stays
+    A scheme's error is bounded by norms, not entry by entry: with "auto" the error of c_ij stays
     below ``1.5 growth u sqrt(K) norm(a_i) norm(b_j)``, which `Plan.error_bound` returns (without
-    overflow or underflow, and on data without adversarial structure). LCMAs add rows of `a`
+    overflow or underflow, and on data without adversarial structure). Schemes add rows of `a`
     (columns of `b`) to one another, so that errors of the largest affect the smallest: before
     "auto" runs one, a pass over `a` and `b` compares their norms, and if these differ too much,
     rows and columns are scaled by powers of two (logged to "falcon" at level DEBUG). With a scheme

@@ -104,7 +104,7 @@ def gram(
     -----
     One triangle is computed, and each tile is copied to the other one while it is in cache; on a
     GPU in tiles, without schemes, and copied at the end. In host memory large matrices are cut into
-    halves: the product off the diagonal is an ordinary one, for which "auto" may choose an LCMA.
+    halves: the product off the diagonal is an ordinary one, for which "auto" may choose a scheme.
     Errors have the same bound as for `gemm`: ``1.5 growth u sqrt(K) norm(x_i) norm(x_j)``, where
     x_i are columns of `x` (rows, if `transpose`).
 

@@ -68,7 +68,7 @@ def pack(
         int32 an A of int8 or uint8, whichever of these b has.
     keep_source : bool
         False saves the memory of B. Without B, a ValueError is raised in four cases: a product must
-        be redone classically because an LCMA met a NaN or Inf (``check="none"`` does not test for
+        be redone classically because a scheme met a NaN or Inf (``check="none"`` does not test for
         them), or products of bfloat16 parts did; or because A is too badly scaled for what "auto"
         chose; a product with ``check="verify"``; the operand is pickled or copied. Products then
         treat B as an array of `dtype`. In GPU memory B is always kept.

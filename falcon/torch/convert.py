@@ -92,7 +92,7 @@ class LinearConfig:
             check_switch(name, getattr(self, name))
         if self.batch_invariant and self.scheme not in ("auto", "classical"):
             raise ValueError(
-                f"scheme is {self.scheme!r}, but batch_invariant=True needs 'classical': an LCMA "
+                f"scheme is {self.scheme!r}, but batch_invariant=True needs 'classical': a scheme "
                 "adds up rows that lie in different places"
             )
 
