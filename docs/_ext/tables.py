@@ -7,6 +7,7 @@ current.
 import re
 from functools import partial
 from pathlib import Path
+from statistics import median
 
 from falcon._core.environment import OTHER_VARIABLES
 from falcon._core.options import FIELDS, KEYWORDS, SETTINGS
@@ -24,8 +25,8 @@ KINDS = {
     "NVIDIA H200": ("h200", "cublas"),
 }
 TYPES = ("float32", "float64", "gram", "complex64", "mod p")
-# The squares of the table, of GPUs; in larger ones the noise of two cores is larger too.
-FIRST = {records.NUMPY: 4096, "cublas": 16384}
+# The squares of the table: the least and the largest.
+SQUARES = {records.NUMPY: (2048, 4096), "cublas": (8192, 16384)}
 # What tables and sentences of these pages say, in the brackets; with whom they compare.
 QUOTED = {
     ("AMD Zen 4", "gram"): ("features.md", r"\| gram, float32 \| (\S+) ", "NumPy"),
@@ -36,10 +37,9 @@ QUOTED = {
     ),
     # Its record is of an earlier state of float32 by parts, which was faster and less exact.
     ("NVIDIA H200", "float32"): (
-        "h200/README.md", r"about [\d., ]+ and (\S+)\s+times cuBLAS's speed", "cuBLAS",
+        "h200/README.md", r"about [\d., ]+ and (\S+)\s+times cuBLAS's speed", "cuBLAS, derived",
     ),
 }  # fmt: skip
-WIDE = 0.1
 BEGIN, END = "<!-- table: python docs/_ext/tables.py -->\n", "<!-- end of table -->\n"
 
 
@@ -120,22 +120,23 @@ def first_figures() -> str:
                 (said,) = re.findall(pattern, (BENCHMARKS / page).read_text(encoding="utf-8"))
                 cells.append(said if other == "NumPy" else f"{said} ({other})")
             else:
-                cells.append(_of_square(folder, side, kind) if folder else "")
+                cells.append(_of_squares(folder, side, kind) if folder else "")
         lines.append(f"|{title}|{'|'.join(cells)}|")
     return "\n".join(lines)
 
 
-def _of_square(folder: str, side: str, dtype: str) -> str:
-    """Return falcon's speed over a side in a machine's record; the interval where it is wide."""
-    found = records.read(BENCHMARKS / folder / "results.json")
-    for x in found["cases"]:
-        if {x["M"], x["N"], x["K"]} == {FIRST[side]} and x["dtype"] == dtype:
-            ratio = records.estimate_of(x["speedups"][side])
-            shown = f"{ratio.median:.2f}"
-            if ratio.uncertainty > WIDE:
-                shown = f"{ratio.low:.1f} to {ratio.high:.1f}"
-            return shown if side == records.NUMPY else f"{shown} (cuBLAS)"
-    return ""
+def _of_squares(folder: str, side: str, dtype: str) -> str:
+    """Return falcon's speed over a side in a machine's record: the median and the range."""
+    found, (least, most) = {}, SQUARES[side]
+    for x in records.read(BENCHMARKS / folder / "results.json")["cases"]:
+        if x["M"] == x["N"] == x["K"] and least <= x["M"] <= most and x["dtype"] == dtype:
+            found[x["M"]] = records.estimate_of(x["speedups"][side]).median
+    if not found:
+        return ""
+    shown, about = f"{median(found.values()):.2f}", [] if side == records.NUMPY else ["cuBLAS"]
+    if len(found) > 1:
+        about[:0] = [f"{min(found.values()):.2f}-{max(found.values()):.2f}"]
+    return f"{shown} ({', '.join(about)})" if about else shown
 
 
 def _ratio(entry: dict | None) -> str:
