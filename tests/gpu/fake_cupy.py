@@ -26,6 +26,7 @@ FLAGS = ["-std=c++17", "-O0", "-fPIC", "-shared", "-fno-strict-aliasing", "-ffp-
 GUARD = 512
 DEVICES = 2
 HANDLE = 2**40 + 1
+_FILLED = 2**24  # bytes at either end of an allocation
 
 
 class State:
@@ -53,7 +54,9 @@ class State:
     def allocate(self, nbytes):
         if self.room is not None and nbytes > self.room:
             raise MemoryError("out of memory allocating")
-        memory = np.full(nbytes + 2 * GUARD + 256, 0xFF, np.uint8)  # floats of it are NaN
+        memory = np.zeros(nbytes + 2 * GUARD + 256, np.uint8)
+        # Floats of it are NaN; but of what only cuBLAS needs, no page is touched.
+        memory[:_FILLED] = memory[-_FILLED:] = 0xFF
         address = (memory.ctypes.data + GUARD + 255) // 256 * 256
         self.allocations.append((address, nbytes, self.device, memory))
         self.allocated += nbytes
