@@ -25,7 +25,7 @@ from falcon._core.threads import limit_here
 from falcon._numpy.original import quiet_matmul
 
 from .adapters import Adapter
-from .adapters.host import NUMPY, viewed
+from .adapters.host import NUMPY, library_of, viewed
 from .planner import is_kept, planning_state
 
 _ARRAY = np.ndarray
@@ -108,6 +108,7 @@ def _recall_views(a: Any, b: Any, out: Any, arguments: tuple, ndim: int | None) 
     result = recall(x, y, target, arguments, ndim=ndim)
     if result is None:
         return None
+    library_of(out).note_write(out)
     return adapter.wrap(result) if out is None else out
 
 
@@ -247,13 +248,13 @@ def remember(
         make: Callable[[], Any] = partial(np.empty, result.shape, result.dtype)
         is_simple = _ARRAY is type(a) is type(result) and (out is None or out.shape == result.shape)
     else:
-        from falcon._gpu.arrays import library_of  # imported when first needed: 30 ms
+        from falcon._gpu.arrays import library_of as of_device  # imported when first needed: 30 ms
 
         make = partial(_made, adapter, tuple(result.shape), plan.problem.result)
         is_simple = packed or is_kept(plan)
         for x in (a, result, None if packed else b, c):
             if x is not None:
-                _libraries.setdefault(type(x), library_of(x))
+                _libraries.setdefault(type(x), of_device(x))
     if plan.problem.out_overlaps_c and c is not out:
         return
     key = key_of(a, b, c, out, arguments) if is_simple else None

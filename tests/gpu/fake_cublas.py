@@ -133,7 +133,8 @@ def cublasGemmStridedBatchedEx_64(handle, transa, transb, m, n, k, alpha, A, Aty
         with np.errstate(all="ignore"):
             truncated = STATE.truncates and np.dtype(kinds[Atype]).itemsize == 2
             product = _truncated(a, b, *STATE.truncates) if truncated else _product(a, b)
-            c[...] = alpha * product + (beta * c.astype(sums) if beta else 0)
+            product = product if alpha == 1 else alpha * product
+            c[...] = product + (beta * c.astype(sums) if beta else 0)
     return 0
 
 

@@ -26,7 +26,7 @@ FLAGS = ["-std=c++17", "-O0", "-fPIC", "-shared", "-fno-strict-aliasing", "-ffp-
 GUARD = 512
 DEVICES = 2
 HANDLE = 2**40 + 1
-_FILLED = 2**24  # bytes at either end of an allocation
+_FILLED, _LARGE = 2**24, 2**27  # bytes at either end of an allocation, from so many on
 
 
 class State:
@@ -55,8 +55,9 @@ class State:
         if self.room is not None and nbytes > self.room:
             raise MemoryError("out of memory allocating")
         memory = np.zeros(nbytes + 2 * GUARD + 256, np.uint8)
-        # Floats of it are NaN; but of what only cuBLAS needs, no page is touched.
-        memory[:_FILLED] = memory[-_FILLED:] = 0xFF
+        # Floats of it are NaN; pages inside of what is so large for cuBLAS alone are not touched.
+        some = _FILLED if nbytes > _LARGE else len(memory)
+        memory[:some] = memory[-some:] = 0xFF
         address = (memory.ctypes.data + GUARD + 255) // 256 * 256
         self.allocations.append((address, nbytes, self.device, memory))
         self.allocated += nbytes

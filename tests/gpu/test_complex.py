@@ -158,10 +158,7 @@ def test_errors_are_those_of_real_products(cupy):
 @pytest.mark.parametrize("scheme", ["classical", "strassen"])
 @pytest.mark.parametrize("value", [np.nan, np.inf, complex(0, -np.inf)])
 def test_not_finite(cupy, scheme, value):
-    """As four real products give it: Inf stays Inf where one part of a factor is zero.
-
-    Classically, cuBLAS multiplies by a complex alpha, and either part may spoil the other.
-    """
+    """As four real products give it: Inf stays Inf where one part of a factor is zero."""
     a, b = numbers((40, 40), 1).astype("complex64"), whole((40, 40), 2, 3).astype("complex64")
     a.imag[5] = 0
     a.real[5] = 1
@@ -173,9 +170,6 @@ def test_not_finite(cupy, scheme, value):
         rows = np.stack([parts, turned], 1).reshape(80, 80)
         expected = (a.view("float32") @ rows).view("complex64")
     product = result(falcon.gemm(x, y, scheme=scheme))
-    if scheme == "classical":
-        assert not np.isfinite(product[~np.isfinite(expected)]).any()
-        product[~np.isfinite(expected)] = expected[~np.isfinite(expected)]
     np.testing.assert_array_equal(product.view("float32"), expected.view("float32"))
     assert np.isfinite(np.delete(product, 9, axis=1)).all()
 

@@ -95,7 +95,10 @@ def enter(**operands: Any) -> tuple[Any, ...]:
     for name, x in operands.items():
         on_gpu = on_gpu or (x is not None and name not in ("c", "out") and is_on_gpu(x))
     if not on_gpu:
-        return _checked(operands, *host.viewed(operands))
+        found = _checked(operands, *host.viewed(operands))
+        out = operands.get("out")
+        host.library_of(out).note_write(out)
+        return found
     arrays: dict[str, Any] = {}
     for name, x in operands.items():
         if isinstance(x, PackedOperand) and x.backend != DEVICE:

@@ -107,6 +107,9 @@ class Numpy:
     def matrix(self, x: Any) -> Matrix:
         return of_array(x)
 
+    def note_write(self, x: Any) -> None:
+        """Note that the elements of an array change, for a library that asks for it."""
+
 
 class Torch(Numpy):
     """torch's tensors: multiplied as NumPy's views of their memory."""
@@ -115,13 +118,15 @@ class Torch(Numpy):
         tensor: Any = getattr(sys.modules.get("torch"), "Tensor", None)
         return tensor is not None and isinstance(x, tensor) and not x.is_cuda
 
+    def note_write(self, x: Any) -> None:
+        if not x.is_inference():  # as torch's own products do
+            sys.modules["torch"].autograd.graph.increment_version(x)
+
     def view(self, name: str, x: Any) -> np.ndarray:
         import torch  # it is imported already: x is a tensor
 
         if name == "out" and (x.is_conj() or x.is_neg()):  # a view would be of other memory
             raise TypeError("out is a lazily conjugated or negated tensor; expected a plain one")
-        if name == "out" and not x.is_inference():  # as torch's own products do
-            torch.autograd.graph.increment_version(x)
         dual = torch.autograd.forward_ad
         if dual._current_level >= 0 and dual.unpack_dual(x).tangent is not None:
             raise TypeError(
