@@ -51,6 +51,8 @@ _SAME_KERNELS = {"Cooperlake": "SkylakeX", "SapphireRapids": "SkylakeX", "Zen": 
 _BY_BLAS = "float32"
 _BY_LOOPS = "int64"
 
+# The longest vectors that only some CPUs of a family have.
+_LONG = "avx512"
 # By whose rates reproducible products are planned, on all machines.
 _FIXED_KERNELS, _FIXED_MACHINE = "avx512_bf16", "AMD Zen 4"
 
@@ -179,9 +181,13 @@ def stand_in(
     kind = (operand or problem.operand).measured
     if not _is_shipped(backend.name) or _measured(backend, kind, backends, profile(backends)):
         return ""
-    row = _rows_of(backend, kind, backends)[0]
+    row, first = _rows_of(backend, kind, backends)[0], _first(backend, backends)
     own = cpu_family(), backend.name, kernels_of(backend), kind.name
-    return "" if row[1:5] == own else row.machine
+    # Of a family, some CPUs have longer vectors than others.
+    alike = (x for x in shipped() if (x.machine, x.backend) == (row.machine, first.name))
+    lengths = {_vectors(x.kernels) for x in alike}
+    is_short = _LONG in lengths and _vectors(kernels_of(first)) != _LONG
+    return row.machine if is_short or row[1:5] != own else ""
 
 
 def kernels_of(backend: Backend) -> str:
@@ -206,10 +212,15 @@ def _is_shipped(backend: str) -> bool:
 
 
 def _rows_of(backend: Backend, operand: DType, backends: Sequence[Backend]) -> list[Row]:
-    own = [x for x in backends if not x.is_library and _is_shipped(x.name)]
-    first = own[0] if own else backend
+    first = _first(backend, backends)
     known = backend.name, kernels_of(backend), operand
     return _nearest_here(*known, first.name, kernels_of(first))
+
+
+def _first(backend: Backend, backends: Sequence[Backend]) -> Backend:
+    """Return falcon's own backend, by whose kernels machines are compared, or that one."""
+    own = [x for x in backends if not x.is_library and _is_shipped(x.name)]
+    return own[0] if own else backend
 
 
 @cache

@@ -211,3 +211,14 @@ def test_measured_rates_come_first(folder, doors):
     assert "tune measures this machine" in source(numpy, other, [numpy])
     assert stand_in(numpy, other, [numpy]) in {x.machine for x in shipped()}
     assert stand_in(numpy, problem, [numpy]) == "", "measured"
+
+
+@pytest.mark.parametrize(("kernels", "machine"), [("avx512_bf16", ""), ("avx2", "AMD Zen 4")])
+def test_of_a_family_some_have_longer_vectors(doors, monkeypatch, kernels, machine):
+    """A Zen 3 is of a Zen 4's family, whose AVX2 kernels are shipped."""
+    engine = BACKENDS["cpu"]
+    monkeypatch.setattr(type(engine), "kernels", lambda self: kernels)
+    doors.another_cpu("AuthenticAMD 25")
+    problem = Problem.of_sizes((9, 9, 9), F4, Options(threads=1))
+    assert stand_in(engine, problem, [engine]) == machine
+    assert ("tune measures" in source(engine, problem, [engine])) == bool(machine)
