@@ -74,6 +74,9 @@ class Missed:
     seconds: float  # of all calls, as they ran
 
 
+_of_all = ForkLock()  # one profile changes who is told at a time
+
+
 class Profile(Block["Profile"]):
     """What `profile` returns: a context manager, then a table and a verdict; printable.
 
@@ -97,13 +100,18 @@ class Profile(Block["Profile"]):
 
     def start(self) -> None:
         """Begin to count, in all threads."""
-        self.stop()
-        self._began = perf_counter()
-        observe.observers = (*observe.observers, self._see)
-        observe.of_misses = (*observe.of_misses, self._miss)
+        with _of_all.lock:
+            self._leave()
+            self._began = perf_counter()
+            observe.observers = (*observe.observers, self._see)
+            observe.of_misses = (*observe.of_misses, self._miss)
 
     def stop(self) -> None:
         """Stop counting."""
+        with _of_all.lock:
+            self._leave()
+
+    def _leave(self) -> None:
         observe.observers = tuple(x for x in observe.observers if x != self._see)
         observe.of_misses = tuple(x for x in observe.of_misses if x != self._miss)
         self._past, self._began = self.seconds, None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
+import weakref
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -34,8 +35,10 @@ except ImportError:  # `accelerate` says so
     _loops = None  # type: ignore[assignment]
 
 _lock = ForkLock()
-# What calls have set, and what ``with`` blocks have set since: the last one counts.
+# What calls have set, and what ``with`` blocks have set since: the last one counts. Calls whose
+# switch may still begin a block, which takes the call back, are kept one by one, in their order.
 _base = False
+_calls: list[tuple[weakref.ref[Switch], bool]] = []
 _blocks: dict[object, bool] = {}
 _is_on: bool | None = False  # None: being changed
 _was_told = False
@@ -54,30 +57,32 @@ class Switch(Block["Switch"]):
 
     def __init__(self, on: bool, quiet: bool) -> None:
         super().__init__()
-        self._on, self._before, self._quiet = on, _base, quiet
+        self._on, self._quiet = on, quiet
 
     def put(self) -> None:
         """Set what holds outside of blocks."""
-        global _base
         with _lock.lock:
-            self._before, _base = _base, self._on
+            _settle()
+            _calls.append((weakref.ref(self), self._on))
             _update(self._quiet)
 
     def undo(self) -> None:
-        """Set what held before."""
-        global _base
+        """Take back what `put` has set."""
         with _lock.lock:
-            _base = self._before
+            self._take_back()
             _update(quiet=True)
 
     def begin(self, key: object) -> Switch:
-        """Put back what held before, and set what holds in the block."""
-        global _base
+        """Set what holds in the block, and no longer outside of it."""
         with _lock.lock:
-            _base = self._before
+            self._take_back()
             _blocks[key] = self._on
             _update(self._quiet)
         return self
+
+    def _take_back(self) -> None:
+        _settle()
+        _calls[:] = [x for x in _calls if x[0]() is not self]
 
     def end(self, key: object) -> None:
         """Take back what held in the block."""
@@ -204,10 +209,21 @@ def _missed(subscripts: Any, seconds: float) -> None:
         told(subscripts, seconds)
 
 
+def _settle() -> None:
+    """Let the last call that no block can take back stand for all before it."""
+    global _base
+    for i in reversed(range(len(_calls))):
+        call, on = _calls[i]
+        if call() is None:
+            _base = on
+            del _calls[: i + 1]
+            return
+
+
 def _update(quiet: bool) -> None:
     """Bring NumPy into the state that calls and blocks ask for."""
     global _is_on, _was_told
-    wanted = next(reversed(_blocks.values()), _base)
+    wanted = next(reversed(_blocks.values()), _calls[-1][1] if _calls else _base)
     if wanted == _is_on:
         return
     if wanted:

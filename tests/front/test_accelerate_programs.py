@@ -1,5 +1,6 @@
 """NumPy's own products on falcon: on and off, by blocks and threads, in workers and programs."""
 
+import itertools
 import multiprocessing
 import os
 import sys
@@ -47,6 +48,35 @@ def test_calls_and_blocks(off):
     assert not switch.is_on()
     with pytest.raises(TypeError, match="on is 1"):
         falcon.accelerate(1)
+
+
+def test_a_block_takes_back_its_own_call_alone(off):
+    """Calls of two threads, and their blocks, in every order."""
+    for ons in itertools.product((False, True), repeat=2):
+        for order in itertools.permutations((0, 0, 1, 1)):
+            falcon.accelerate(on=False)
+            switches, left = [None, None], []
+            for i in order:
+                if switches[i] is None:
+                    switches[i] = falcon.accelerate(ons[i], quiet=True)
+                else:
+                    left.append(switches[i])
+                    left[-1].__enter__()
+                    assert switch.is_on() == ons[i]
+            for entered in left:
+                entered.__exit__()
+            assert not switch.is_on()
+    # a call stays that no block takes back; and a block begun again takes back no second call
+    for on in (False, True):
+        one = falcon.accelerate(not on, quiet=True)
+        falcon.accelerate(on, quiet=True)
+        for _ in range(2):
+            with one:
+                assert switch.is_on() != on
+            assert switch.is_on() == on
+    for _ in range(100):
+        falcon.accelerate(quiet=True)
+    assert len(switch._calls) < 3
 
 
 def test_a_thousand_times_from_eight_threads(off):

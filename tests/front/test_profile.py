@@ -1,6 +1,7 @@
 """`falcon.profile`: what is counted, what gains are made of, and the verdict."""
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,26 @@ def test_profile():
     assert all(x.place.startswith(__file__) and x.seconds > 0 for x in rows)
     assert all(x.numpy_seconds > 0 for x in rows)
     assert str(falcon.profile()) == "falcon saw no product"
+
+
+def test_profiles_of_eight_threads():
+    """Each counts what runs while it is there, and none goes on counting."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+
+    def profiles(_):
+        seen = []
+        for _ in range(200):
+            with falcon.profile() as p:
+                seen.append(any(x.__self__ is p for x in observe.observers))
+        return seen
+
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            assert all(x for seen in pool.map(profiles, range(8)) for x in seen)
+    finally:
+        sys.setswitchinterval(before)
+    assert observe.observers == observe.of_misses == ()
 
 
 def test_a_signal_while_a_block_begins_or_ends():
