@@ -15,7 +15,7 @@ from falcon._backends import BACKENDS
 from falcon._core.plan import Candidate, Method, Plan
 from falcon._core.policy import BLAS, PACKED, host_policy
 from falcon._core.problem import Problem
-from falcon._core.runner import Residual
+from falcon._core.residual import Residual
 from falcon._front import calls, planner
 from falcon._front.planner import weight
 from falcon._numpy.runner import NumpyRunner
@@ -35,9 +35,9 @@ NUMBERS = {
     "kept_calls": "_front.calls._MOST", "kept_plans": "_front.planner._CACHED_PLANS",
     "rows_to_pack_for": "_front.pack._USUAL_ROWS", "checked_size": "_check.steps._LEAST",
     "copied_at_once": "_cpu.residues._ELEMENTS", "disturbed": "_core.fit._DISTURBED",
-    "least_cpu": "_core.fit._LEAST_CPU", "least_parts": "_front.execute._LEAST_PARTS",
+    "least_cpu": "_core.fit._LEAST_CPU", "least_parts": "_front.views._LEAST_PARTS",
     "weighted_panel": "_front.gram_products._PANEL",
-    "shortest_part": "_front.execute._SHORTEST_PART", "first_progress": "_core.progress._FIRST",
+    "shortest_part": "_front.views._SHORTEST_PART", "first_progress": "_core.progress._FIRST",
     "next_progress": "_core.progress._NEXT", "renewed_progress": "_core.progress._RENEWED",
     "verified_work": "schemes.loaders._MOST_WORK", "drawn_numbers": "schemes.drawing._WRITTEN",
     "least_starting": "bench.peers._LEAST_STARTING", "coretypes": "bench.peers._CORETYPES",

@@ -32,6 +32,8 @@ LATER = (
     *("falcon.decision.explain", "falcon._gpu.driver", "falcon._gpu.backend", "falcon._gpu.rates"),
     *("falcon._cpu.peak", "falcon._cpu.each", "falcon._cpu.measure", "falcon._core.timing"),
     *("falcon._front.tune", "falcon._front.verify", "falcon._front.pack", "falcon._front.contract"),
+    *("falcon.decision.rewrites.residues", "falcon.decision.rewrites.triangle"),
+    *("falcon._core.reals", "falcon._core.residual", "falcon._core.modular"),
     "falcon.schemes.checking",
 )
 # Modules beyond NumPy's: 23 and 132 were loaded when these were set.

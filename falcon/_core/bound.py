@@ -11,7 +11,6 @@ import numpy as np
 from falcon.schemes import Scheme
 from falcon.schemes.metrics import sum_growth
 
-from .arrays import to_array
 from .centring import may_centre
 from .units import Units, chosen, may_even, measured_here, to_pack
 
@@ -28,18 +27,8 @@ MOST_UNEVEN = 2.0
 SHORTEST = 32
 
 
-def error_bound(plan: Any, a: Any, b: Any, proved: bool) -> np.ndarray:
-    """Return the bound for each entry; parameters as for `Plan.error_bound`."""
-    p, a, b = plan.problem, to_array("a", a), to_array("b", b)
-    if p.is_exact:
-        return np.zeros((p.M, p.N))
-    if plan.parts:
-        bound = np.empty((p.M, p.N))
-        for x in plan.parts:
-            block = error_bound(x.plan, a[x.rows], b[..., x.columns], proved)
-            bound[x.rows, x.columns] = block
-            bound[x.columns, x.rows] = block.T
-        return bound
+def error_bound(plan: Any, a: np.ndarray, b: np.ndarray, proved: bool) -> np.ndarray:
+    """Return the bound for each entry by the plan's own method; see `Plan.error_bound`."""
     if a.ndim == b.ndim == 2 and may_even(plan):
         a, b = (x.astype(np.result_type(x, np.float64)) for x in (a, b))
         found = [(u.times(a, 0), u.times(b, 1)) for u in _units(plan, a, b)]

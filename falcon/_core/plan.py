@@ -4,27 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 
 from falcon.schemes import Scheme
 
-from .bound import error_bound
+from .arrays import to_array
 from .dtypes import DType
 from .lazy import lazy
 from .matrix import Matrix
 from .method import Candidate as Candidate
 from .method import Method as Method
-from .modular import Residues
 from .options import Options
 from .packed import PackedOperand
 from .plan_text import explained, summary
 from .policy import Policy
 from .problem import Problem
-from .reals import refitted
-from .runner import Cut, Residual, Runner, Sparing
+from .rewrite import WHOLE, Rewrite
+from .rewrite import Part as Part
+from .runner import Runner, Sparing
 
 
 class Backend(Protocol):
@@ -134,16 +133,6 @@ class Backend(Protocol):
         """Return what a stored measurement depends on: kernels, versions, the device."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One of the products that a product is cut into: rows of A, columns of B, a slice of K."""
-
-    plan: Plan
-    rows: slice = field(default_factory=partial(slice, None))
-    columns: slice = field(default_factory=partial(slice, None))
-    inner: slice = field(default_factory=partial(slice, None))
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan:
     """A decision: printable, reusable, callable.
@@ -169,16 +158,14 @@ class Plan:
     options : Options
         The options of the plan; their `check` says whether non-finite values are tested for.
     parts : tuple of Part
-        The parts of a symmetric product that is cut, two on the diagonal, and one off it; or of one
-        modulo p. They run one after the other; `backend` is then that of the first.
-    residues : Residues, optional
-        How a product modulo p is multiplied, slice by slice of K.
+        The products that this one is made of (of x.T @ x, modulo p, of complex matrices on a GPU),
+        in their order; `backend` is that of the first.
+    rewrite : Rewrite, optional
+        How it is made of them; None: it is multiplied as it is.
     tuned : bool
         `falcon.tune` has measured the choice; else it is the model's, or the caller's.
     rates : str
         Where the speeds of a prediction come from.
-    reals : Plan, optional
-        Of complex matrices on a GPU: that of the real product (`falcon._core.reals`).
 
     Examples
     --------
@@ -198,10 +185,9 @@ class Plan:
     optional: bool = False
     options: Options = field(default_factory=Options)
     parts: tuple[Part, ...] = ()
-    residues: Residues | None = None
+    rewrite: Rewrite | None = None
     tuned: bool = False
     rates: str = ""
-    reals: Plan | None = None
 
     @lazy
     def candidates(self) -> tuple[Candidate, ...]:
@@ -237,6 +223,11 @@ class Plan:
     def growth(self) -> float:
         """Predicted RMS error relative to the classical algorithm (1.0 for exact dtypes)."""
         return 1.0 if self.problem.is_exact else self.method.growth
+
+    @property
+    def reals(self) -> Plan | None:
+        """Of complex matrices on a GPU, the plan of the real product (`falcon._core.reals`)."""
+        return self.parts[0].plan if self.parts and self.problem.device is not None else None
 
     @property
     def is_uneven(self) -> bool:
@@ -276,17 +267,16 @@ class Plan:
         -----
         Does not cover overflow and underflow. docs/accuracy.md proves one, measures the other.
         """
-        return error_bound(self, a, b, proved)
+        p, a, b = self.problem, to_array("a", a), to_array("b", b)
+        if p.is_exact:
+            return np.zeros((p.M, p.N))
+        return (self.rewrite or WHOLE).bound(self, a, b, proved)
 
     @lazy
     def runner(self) -> Runner:
         """What multiplies as planned."""
-        if self.residues is not None:
-            slices = [(x.plan.runner, x.inner) for x in self.parts]
-            return Residual(self.residues, slices, self.backend.reduce, self.threads)
-        if self.parts:
-            parts = [(x.plan.runner, x.rows, x.columns) for x in self.parts]
-            return Cut(parts, is_full=self.problem.symmetric == "full")
+        if self.rewrite is not None:
+            return self.rewrite.runner(self)
         runner, p = self.backend.runner(self), self.problem
         if self.options.scheme != "auto" or p.packed or p.reproducible or not self.workspace:
             return runner
@@ -306,13 +296,8 @@ class Plan:
         problem = self.problem.lying_as(other)
         if problem == self.problem:
             return self
-        if self.residues is not None:  # which their passes over the operands write
-            return replace(self, problem=problem)
-        if self.reals is not None:
-            return refitted(self, problem)
-        if self.parts:
-            parts = tuple(replace(x, plan=x.plan.fitted(other)) for x in self.parts)
-            return replace(self, problem=problem, parts=parts)
+        if self.rewrite is not None:
+            return self.rewrite.fitted(self, problem)
         limit, how = self.options.workspace_limit, (problem, (self.scheme,))
         within = self.backend.candidates(*how, limit, self.method.operand)
         found = within or self.backend.candidates(*how, None, self.method.operand)
@@ -360,7 +345,7 @@ class Plan:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the decision; chunks are computed again on the machine that loads it."""
         kept = ["why", "seconds", "guarded", "optional", "options", "rates"]
-        kept += ["method", "parts", "residues", "reals"] if self.parts or self.reals else []
+        kept += ["method", "parts", "rewrite"] if self.rewrite is not None else []
         about = {name: getattr(self, name) for name in kept}
         return _restored, (self.problem, self.backend, self.scheme, self.method.operand, about)
 

@@ -21,9 +21,7 @@ def summary(plan: Any) -> str:
             f"  scheme     <{s.m},{s.k},{s.n};{s.rank}>, speed-up bound {s.speedup_bound:.3f}"
         )
         lines.append(f"  chunks     M, N, K = {', '.join(map(str, plan.method.chunks))}")
-    for x in () if plan.residues else plan.parts:
-        where = f"C[{x.rows.start}:{x.rows.stop}, {x.columns.start}:{x.columns.stop}]"
-        lines.append(f"  {where}: {x.plan.method.label} on backend {x.plan.backend.name}")
+    lines += () if plan.rewrite is None else (f"  {x}" for x in plan.rewrite.told(plan))
     exact = "exact" if p.is_exact else f"{plan.growth:.2f} x classical RMS error"
     exact += ", less where data have a mean" if may_centre(plan) else ""
     lines.append(f"  growth     {exact}")

@@ -15,25 +15,28 @@ other arithmetic gains anything, the product is the library's own, of the comple
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from .dtypes import DType
 from .matrix import Matrix, dense
+from .method import Method
 from .options import Options
+from .packed import PackedOperand
+from .plan import Backend, Plan
 from .problem import Problem
+from .rewrite import Part, Rewrite
+from .runner import Runner
 
 _ALIGNMENT = 256
 
 
-def reals_of(problem: Problem) -> Problem | None:
-    """Return the real product; None if the problem is none of complex matrices on a GPU."""
+def reals_of(problem: Problem) -> Problem:
+    """Return the real product of complex matrices."""
     part = problem.operand.part
-    if part is None or problem.device is None:
-        return None
     about: dict[str, Any] = {"operand": part, "accumulator": part, "result": part}
     about["of_complex"] = True
     about |= {x: getattr(problem, x) for x in ("packed", "count", "reproducible", "squares")}
@@ -71,20 +74,51 @@ def turned(shape: tuple[int, ...], kind: DType, pointer: int) -> Matrix:
     return dense(pointer, (2 * shape[0], 2 * shape[1]), kind.part)
 
 
-def planned(problem: Problem, options: Options, plan_for: Callable[[Problem, Options], Any]) -> Any:
-    """Plan complex matrices by the plan of the real product; None if it is not theirs.
+@dataclass(frozen=True)
+class Reals(Rewrite):
+    """Complex matrices by the real product, whose steps the backend puts among its own."""
+
+    def runner(self, plan: Plan) -> Runner:
+        """Return the backend's."""
+        return plan.backend.runner(plan)
+
+    def fitted(self, plan: Plan, problem: Problem) -> Plan:
+        """Return the plan by the real product of a problem that lies otherwise."""
+        return chosen(problem, plan.options, plan.parts[0].plan.fitted(reals_of(problem)))
+
+    def pack(self, plan: Plan, b: Any) -> Any:
+        """Return the backend's payload."""
+        return plan.backend.pack(b, plan)
+
+
+def plan(
+    problem: Problem, options: Options, backends: Sequence[Backend], plan_for: Callable[..., Plan]
+) -> Plan:
+    """Plan complex matrices by the plan of the real product, which `plan_for` makes."""
+    return _planned(problem, options, lambda x, how: plan_for(x, how, backends))
+
+
+def plan_packed(
+    problem: Problem, packed: PackedOperand, options: Options, plan_for: Callable[..., Plan]
+) -> Plan:
+    """The same for a packed B', by which `plan_for` plans the real product."""
+    return _planned(problem, options, lambda x, how: plan_for(x, packed, how))
+
+
+def _planned(
+    problem: Problem, options: Options, planned: Callable[[Problem, Options], Plan]
+) -> Plan:
+    """Plan beside what copies take.
 
     Raises ValueError: the workspace limit is below what copies and the real product need.
     """
     real, limit, taken = reals_of(problem), options.workspace_limit, sum(copies(problem))
-    if real is None:
-        return None
     if limit is None:
-        return chosen(problem, options, plan_for(real, options))
+        return chosen(problem, options, planned(real, options))
     why = f"workspace_limit is {limit} bytes, and copies of complex operands take {taken}"
     try:
         left = replace(options, workspace_limit=max(limit - taken, 0))
-        made = chosen(problem, options, plan_for(real, left))
+        made = chosen(problem, options, planned(real, left))
     except ValueError as error:
         raise ValueError(f"{why}; beside them {error}") from None
     if made.workspace > limit:
@@ -92,23 +126,23 @@ def planned(problem: Problem, options: Options, plan_for: Callable[[Problem, Opt
     return made
 
 
-def chosen(problem: Problem, options: Options, made: Any) -> Any:
+def chosen(problem: Problem, options: Options, made: Plan) -> Plan:
     """Return a plan of complex matrices, of which the library's own product is native."""
     if not (made.method.is_classical and made.method.operand is None):
         return composed(problem, options, made)
     (method,) = made.backend.candidates(problem, (None,), None)
-    return replace(made, problem=problem, options=options, method=method, reals=made)
+    return _of(problem, options, made, method)
 
 
-def composed(problem: Problem, options: Options, made: Any) -> Any:
+def composed(problem: Problem, options: Options, made: Plan) -> Plan:
     """Return a plan of complex matrices by that of the real product."""
     taken, method = copies(problem), made.method
     together = method.is_classical and method.splits == 1 and options.workspace_limit is None
     several = (problem.count - 1) * taken[1] * together  # B' of a batch in one call
     method = replace(method, workspace=made.workspace + sum(taken) + several)
-    return replace(made, problem=problem, options=options, method=method, reals=made)
+    return _of(problem, options, made, method)
 
 
-def refitted(plan: Any, problem: Problem) -> Any:
-    """Return a plan for operands that lie as those of another problem."""
-    return chosen(problem, plan.options, plan.reals.fitted(reals_of(problem)))
+def _of(problem: Problem, options: Options, made: Plan, method: Method) -> Plan:
+    about: dict[str, Any] = {"parts": (Part(made),), "rewrite": Reals()}
+    return replace(made, problem=problem, options=options, method=method, **about)

@@ -17,6 +17,9 @@
     execute.py   a product in core form: its Problem, its plan, its execution
     gram_products.py  the products of gram: a triangle, or several that are added up
     gram_small.py     gram of small matrices, by products as any other
+    views.py     operands seen as other matrices: batches, vectors, complex by real
+    buffers.py   copies that a call makes, taken from its workspace limit
+    verified.py  a product that is tested by Freivalds' check: check="verify"
     freivalds.py Freivalds' test of a product in O(n^2), by rows
     planner.py   from options to a cached plan
     calls.py     small calls, and calls seen before, without planning

@@ -15,7 +15,7 @@ from falcon._core.options import KEYWORDS, Options, are_default, settings
 
 from .adapters import Adapter, enter
 from .arithmetic import check_out, common_type, scalar_type
-from .execute import without
+from .buffers import without
 from .gram_products import FEW_PRODUCTS, FEW_ROWS, STRIP, Products
 from .gram_small import by_halves, gram_of_small
 from .matmul import matmul

@@ -15,7 +15,8 @@ from falcon._core.symmetric import copy_triangle, mirror
 from falcon._numpy.classical import store
 
 from .adapters import Adapter
-from .execute import Product, multiply, without
+from .buffers import without
+from .execute import Product, multiply
 
 # Complex matrices of so few rows, or so few products M^2 K, are multiplied as any others: then half
 # of the operations is less than the passes over C between real products (Zen 4, 2 threads: equal

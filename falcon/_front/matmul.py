@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 from math import log
 from typing import Any, Unpack, overload
 
@@ -19,16 +18,17 @@ from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.runner import Bound
 from falcon._numpy import original
-from falcon.decision.residues import moduli_of
 
 from .adapters import Adapter, enter
 from .arithmetic import alike, check_cast, check_out, operand_type, result_type
+from .buffers import without
 from .calls import State, recall, remember
-from .execute import Product, multiply, without
+from .execute import Product, multiply
 from .fallback import numpy_product
 from .gemm import gemm
 from .planner import requested
 from .validate import matmul_shape
+from .views import as_matrices
 
 # Booleans are counted where np.matmul, which stops at the first pair of True, would look at so many
 # pairs, and at one for so many products of rows and columns, of which kernels multiply eight at a
@@ -197,7 +197,7 @@ def _multiplied(
             # As in NumPy, leading axes of size 1 may be missing in out.
             result = out[(None,) * missing]
         check_out(adapter, result, shape, dtype)
-    viewed = _views(a, b, result, batch)
+    viewed = as_matrices(a, b, result, batch)
     left, right, target = (a, b, result) if viewed is None else viewed(a, b, result)
     if out is not None and len(target.shape) > 2:
         written = adapter.matrix(out)
@@ -227,7 +227,8 @@ def _by_moduli(
 
     Also return what `multiply` does, for matrices.
     """
-    a, b, moduli = adapter.array("a", a), adapter.array("b", b), moduli_of(options)
+    a, b, moduli = adapter.array("a", a), adapter.array("b", b), options.modulus
+    assert isinstance(moduli, tuple)  # for type checkers
     target = None if out is None else adapter.target(out)
     written = result_type(adapter, {"a": a, "b": b}, dtype, target, max(moduli))
     types = operand_type(adapter, [a, b], written, options), written
@@ -245,7 +246,7 @@ def _by_moduli(
             one = replace(options, modulus=p)
             _multiplied(adapter, a, b, result[i, ...], types, (), one)
     else:
-        viewed = _views(a, b, result, ())
+        viewed = as_matrices(a, b, result, ())
         left, right, made = (a, b, result) if viewed is None else viewed(a, b, result)
         left, right = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (left, right))
         for at in np.ndindex(*batch):
@@ -255,26 +256,6 @@ def _by_moduli(
     if overlaps:
         adapter.copy(result, target)
     return result, None if overlaps else done
-
-
-def _views(a: Any, b: Any, out: Any, batch: tuple[int, ...]) -> Callable[..., Any] | None:
-    """Return a function that views a, b and out as matrices, or batches; None: they are.
-
-    All rows of a batch are one matrix, where they can be, if B is one.
-    """
-    dims = len(a.shape), len(b.shape)
-    if () != tuple(a.shape[:-2]) == batch and dims[1] == 2 and folds(a) and folds(out):
-        return lambda a, b, out: (a.reshape(-1, a.shape[-1]), b, out.reshape(-1, out.shape[-1]))
-    if 1 not in dims:
-        return None
-    row, column = dims[0] == 1, dims[1] == 1
-    rest = (None,) if row else (slice(None),)
-    at = (..., *rest, None) if column else (..., None, slice(None))
-
-    def viewed(a: Any, b: Any, out: Any) -> tuple[Any, Any, Any]:
-        return a[None] if row else a, b[:, None] if column else b, out[at]
-
-    return viewed
 
 
 def _by_packed(
@@ -305,15 +286,3 @@ def _by_packed(
         if target is not None:
             adapter.copy(product, target)
     return product
-
-
-def folds(x: Any) -> bool:
-    """Whether a view of a batch in host memory is one matrix with all rows.
-
-    (Batches on a GPU are multiplied by one strided-batched product.)
-    """
-    if not isinstance(x, np.ndarray) or not x.size:
-        return False
-    axes = zip(x.shape[:-1], x.strides[:-1], strict=True)
-    long = [(n, stride) for n, stride in axes if n > 1]  # strides of other axes mean nothing
-    return all(stride == n * step for (_, stride), (n, step) in pairwise(long))

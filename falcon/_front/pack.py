@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Unpack, cast
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -19,11 +19,9 @@ from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.policy import panel_bytes
 from falcon._core.problem import Problem
-from falcon._core.runner import residues_like
 from falcon._core.scaling import scale_packed
 from falcon._core.settle import row_norms_to_pack
 from falcon._core.units import NONE, to_pack
-from falcon.decision.residues import PackedResidues
 from falcon.decision.ways import unfit
 
 from .adapters import enter
@@ -179,32 +177,17 @@ def _check_limit(plan: Plan) -> None:
 
 
 def _packed(plan: Plan, source: Any, factor: Any, pack_again: Callable) -> PackedOperand:
-    problem, how = plan.problem, plan.method.arithmetic
+    problem, arithmetic = plan.problem, plan.method.arithmetic
     is_judged = plan.guarded or (plan.method.splits > 1 and plan.scheme is None)
     is_judged = is_judged or may_centre(plan)
     known: tuple[Any, Any] = plan.backend.column_norms(factor, plan) if is_judged else (None, None)
-    payload = (plan.backend.pack if plan.residues is None else _of_residues)(factor, plan)
+    how = plan.rewrite
+    payload = plan.backend.pack(factor, plan) if how is None else how.pack(plan, factor)
     about = tuple(source.shape), problem.result.numpy, plan.scheme, plan.backend.name
     panels = problem.operand.numpy if problem.is_wide else None
     made = PackedOperand(*about, payload, source, pack_again, matmul, *known, panels=panels)
     made = replace(made, modulus=plan.options.one_modulus)
-    return made if how is None else replace(made, arithmetic=how.name)
-
-
-def _of_residues(b: np.ndarray, plan: Plan) -> PackedResidues:
-    """Pack the residues of B; where it is empty, zeros."""
-    assert plan.residues is not None
-    way, made, nothing = plan.residues, [], cast(Any, None)
-    b = b if b.size else np.zeros([max(x, 1) for x in b.shape], b.dtype)
-    panels = None if way.sums is way.kind else way.kind.numpy
-    for part in plan.parts:
-        x, p = b[part.inner], part.plan
-        residues, _ = residues_like(x, way, bytearray(way.nbytes(0, x.shape[1], len(x))))
-        p.backend.reduce([(x, 1, 0, 0)], *way.of_operand(residues), threads=p.threads)
-        about = x.shape, way.sums.numpy, p.scheme, p.backend.name
-        payloads = (p.backend.pack(y, p) for y in residues)
-        made += [PackedOperand(*about, y, None, nothing, nothing, panels=panels) for y in payloads]
-    return PackedResidues(way, tuple(made))
+    return made if arithmetic is None else replace(made, arithmetic=arithmetic.name)
 
 
 def _not_packed(plan: Plan, source: np.ndarray, pack_again: partial) -> PackedOperand:

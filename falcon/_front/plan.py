@@ -24,9 +24,9 @@ from .adapters.host import NUMPY
 from .arithmetic import operand_type, result_type
 from .execute import Product
 from .gemm import check_packed, options_for, packed_type
-from .matmul import folds
 from .planner import plan_for, predicted, requested
 from .validate import check_matrix, matmul_shape
+from .views import folds
 
 
 @takes_options(*PLANNING)

@@ -14,10 +14,9 @@ from falcon._core.options import FIELDS, Options, merged
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Backend, Candidate, Plan
 from falcon._core.problem import Problem
-from falcon._core.reals import planned
 from falcon.decision.machine import revision
 from falcon.decision.rates import rates
-from falcon.decision.residues import choose_packed
+from falcon.decision.rewrites import home_of
 from falcon.decision.search import preferred as best_of
 from falcon.decision.search import weighted
 from falcon.decision.select import plan_for as decide
@@ -175,12 +174,11 @@ def _show(made: Plan) -> None:
 
 def plan_packed(problem: Problem, packed: PackedOperand, options: Options) -> Plan:
     """Plan for the scheme and the backend that B was packed for."""
-    of_reals = planned(problem, options, lambda x, how: plan_packed(x, packed, how))
-    if of_reals is not None:
-        return of_reals
+    home = home_of(problem, options)
+    if home is not None:
+        made: Plan = home.plan_packed(problem, packed, options, plan_packed)
+        return made
     named_row(problem, options)  # raises
-    if options.modulus is not None:
-        return choose_packed(problem, packed.payload, options, plan_packed)
     backend = get_backend(packed.backend)
     option = backend.packed_method(problem, packed, options.workspace_limit)
     how = "auto" if "arithmetic" not in options.given else options.arithmetic

@@ -19,7 +19,7 @@ from falcon._core.where import is_on_gpu
 
 from .adapters import Adapter, enter
 from .arithmetic import check_out
-from .execute import without
+from .buffers import without
 from .matmul import matmul
 from .planner import requested
 from .validate import matmul_shape, type_named

@@ -204,7 +204,7 @@ def tune(
     for shape in shapes:
         problem = Problem.of_sizes(sizes_of(shape), kind, chosen)
         plan = plan_for(problem, chosen)
-        if plan.residues is not None:  # the products of residues
+        if chosen.modulus is not None:  # the products of residues
             plan = plan.parts[0].plan
             problem = plan.problem
         compared = compare(plan, rivals(plan, candidates), rounds)

@@ -139,8 +139,9 @@ class GpuBackend:
 
     def pack(self, b: Matrix, plan: Plan) -> Payload:
         """Form the sums of B, or its parts; its columns are multiplied by powers as in `driver`."""
-        if plan.reals is not None and not plan.method.layout.operand.is_complex:
-            b, plan = embedded.turned_of(b, plan.problem.operand), plan.reals
+        real = embedded.real_of(plan)
+        if real is not None:
+            b, plan = embedded.turned_of(b, plan.problem.operand), real
         layout, operand = plan.method.layout, plan.operand
         allocate = partial(workspaces.allocate, library_of(b.owner))
         if not (b.holds(operand.left) and b.is_direct):

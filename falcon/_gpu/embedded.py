@@ -37,6 +37,11 @@ def turned_of(b: Matrix, kind: DType) -> Matrix:
     return replace(made, pointer=memory.pointer, owner=memory.owner if nbytes else b.owner)
 
 
+def real_of(plan: Plan) -> Plan | None:
+    """Return the plan by which complex matrices are multiplied as real ones; None: they are not."""
+    return None if plan.method.layout.operand.is_complex else plan.reals
+
+
 def nbytes_of(plan: Plan, alpha: complex, beta: complex) -> int:
     """Return the bytes of the workspace.
 
@@ -77,7 +82,7 @@ def steps_of(
     target = dense(places[3], out.shape, kind) if sizes[3] else out
     left = (1.0 if x.imag else x.real for x in (alpha, beta))  # of the factors
     how, real = zip(("alpha", "beta"), left, strict=True), (as_reals(a), b, c, as_reals(target))
-    of_reals: Any = plan.reals
+    of_reals: Any = real_of(plan)
     steps += driver.steps_of(of_reals, real, packed, end, **dict(how))
     if target is not out:
         steps.append(kernels.copy(target, out))

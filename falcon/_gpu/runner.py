@@ -41,7 +41,7 @@ class GpuRunner(PlanRunner):
     def _of_matrices(
         self, a: Any, b: Any, c: Any, out: Any, alpha: Any, beta: Any, mirror: Any
     ) -> Bound:
-        number = complex if self._plan.reals else float
+        number = complex if self._plan.problem.operand.is_complex else float
         return Steps(self._plan, (a, b, c, out), number(alpha), number(beta))
 
     def _is_one_call(self, library: Library, a: Any, b: Any, out: Any) -> bool:
@@ -55,7 +55,9 @@ class GpuRunner(PlanRunner):
             able = able and plan.problem.count < 2**16 and len(triangle(plan.problem.M)) == 1
         if not able or left is None or right is None or target is None:
             return False
-        able = not _is_turned(plan) or embedded.takes_batch(plan.problem, left, right, target)
+        able = embedded.real_of(plan) is None or embedded.takes_batch(
+            plan.problem, left, right, target
+        )
         return (able and (target.step != 0 or plan.problem.count == 1)) and (
             left.dtype is right.dtype is target.dtype
         )
@@ -65,7 +67,8 @@ class GpuRunner(PlanRunner):
         if not self._is_one_call(library, a, b, out):
             return None
         p, plan, factor = self._plan.problem, self._plan, complex(alpha)
-        real = plan.reals.problem if plan.reals and _is_turned(plan) else p
+        turned = embedded.real_of(plan)
+        real = p if turned is None else turned.problem
         assert p.device is not None
         index: int = p.device
 
@@ -123,7 +126,7 @@ class Steps:
         steps_of: Any = driver.steps_of
         self._nbytes: int = plan.method.layout.nbytes
         self._fixed = plan.method.layout.buffers.fixed  # the last of these bytes
-        if _is_turned(plan):
+        if embedded.real_of(plan) is not None:
             steps_of, self._nbytes = embedded.steps_of, embedded.nbytes_of(plan, alpha, beta)
         if 0 in (p.M, p.N, p.K):
             steps: list[Any] = [kernels.copy(None, target)] if p.M * p.N else []
@@ -194,7 +197,7 @@ class Steps:
         made, whole = replace(plan, method=method, **how), self._plan
         if whole is plan:
             return GpuRunner(made)
-        is_packed = _is_turned(whole) and whole.problem.packed  # B' is, and is multiplied
+        is_packed = embedded.real_of(whole) is not None and whole.problem.packed  # B' is
         return GpuRunner((composed if is_packed else chosen)(whole.problem, limits, made))
 
     def _anew(self, a: Any, b: Any, c: Any, out: Any) -> None:
@@ -207,11 +210,6 @@ class Steps:
         types = p.operand, p.result
         problem = Problem.of(known(a), right, added, known(out), types, plan.options, **how)
         plan.fitted(problem).runner(a, b, c, out, *self._factors)
-
-
-def _is_turned(plan: Plan) -> bool:
-    """Whether complex matrices are multiplied as real ones, by B'."""
-    return plan.reals is not None and not plan.method.layout.operand.is_complex
 
 
 def _places(arguments: tuple, bases: list[int]) -> list[tuple[int, int, int]]:

@@ -7,10 +7,10 @@
     rates.py       the rates of a plan: the profile's or shipped ones (shipped.json), by threads
     candidates.py  the schemes that are compared
     library.py     who multiplies classically: falcon's kernels, or the library of the arrays
-    residues.py    products modulo p: types, parts, slices of K
     ways.py        backends and types as which they multiply, their methods, the caller's limits
     search.py      the one search over schemes, kinds of arithmetic and backends
-    select.py      the choice: what `tune` has found, else that of the search; x.T @ x
+    select.py      the choice: what `tune` has found, else that of the search
+    rewrites/      products that are computed as other products: x.T @ x, modulo p
     explain.py     why the other candidates lost
 """
 

@@ -37,7 +37,7 @@ class Search(Methods):
     refused: list[Candidate] = field(default_factory=list)
 
     def plan(self) -> Plan:
-        """Choose; symmetric products are multiplied whole (`select.py` cuts them)."""
+        """Choose; symmetric products are multiplied whole (`rewrites` cuts them)."""
         options = self.options
         if isinstance(options.scheme, Scheme):
             return self._requested(options.scheme)

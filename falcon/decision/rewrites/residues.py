@@ -2,9 +2,7 @@
 
 ::
 
-    Problem --> ways: types and moduli --> a plan per length of a slice --> Plan with `residues`
-
-The plan's `parts` are its slices; `falcon._core.runner.Residual` runs them.
+    Problem --> ways: types and moduli --> a plan per length of a slice --> Plan with `parts`
 """
 
 from __future__ import annotations
@@ -13,7 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil, inf, log2
-from typing import Any
+from typing import Any, cast
+
+import numpy as np
 
 from falcon._core.bound import growth_of_sums
 from falcon._core.dtypes import FLOAT64
@@ -22,9 +22,12 @@ from falcon._core.options import Options
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Backend, Candidate, Part, Plan
 from falcon._core.problem import Problem
+from falcon._core.residual import Residual, residues_like
+from falcon._core.rewrite import Rewrite
+from falcon._core.runner import Runner
+from falcon.decision.rates import rates
+from falcon.decision.ways import check_given
 from falcon.schemes import Scheme
-
-from .rates import rates
 
 # Shortest slice of K that is worth a pass over C, and one for which moduli are chosen besides K.
 _SHORTEST, _LONG = 256, 2048
@@ -56,7 +59,38 @@ class PackedResidues:
         return sum(x.nbytes for x in self.packed)
 
 
-def choose(
+@dataclass(frozen=True)
+class Modular(Rewrite):
+    """A product modulo p, slice by slice of K."""
+
+    way: Residues
+
+    def runner(self, plan: Plan) -> Runner:
+        """Return what runs the slices, and the passes between them."""
+        slices = [(x.plan.runner, x.inner) for x in plan.parts]
+        return Residual(self.way, slices, plan.backend.reduce, plan.threads)
+
+    def fitted(self, plan: Plan, problem: Problem) -> Plan:
+        """Return the same: passes over the operands write what the parts multiply."""
+        return replace(plan, problem=problem)
+
+    def pack(self, plan: Plan, b: np.ndarray) -> PackedResidues:
+        """Pack the residues of B; where it is empty, zeros."""
+        way, made, nothing = self.way, [], cast(Any, None)
+        b = b if b.size else np.zeros([max(x, 1) for x in b.shape], b.dtype)
+        panels = None if way.sums is way.kind else way.kind.numpy
+        for part in plan.parts:
+            x, p = b[part.inner], part.plan
+            residues, _ = residues_like(x, way, bytearray(way.nbytes(0, x.shape[1], len(x))))
+            p.backend.reduce([(x, 1, 0, 0)], *way.of_operand(residues), threads=p.threads)
+            about = x.shape, way.sums.numpy, p.scheme, p.backend.name
+            payloads = (p.backend.pack(y, p) for y in residues)
+            made += [PackedOperand(*about, y, None, nothing, nothing, panels=panels)
+                     for y in payloads]  # fmt: skip
+        return PackedResidues(way, tuple(made))
+
+
+def plan(
     problem: Problem, options: Options, backends: Sequence[Backend], plan_for: Planner
 ) -> Plan:
     """Plan a product modulo p by the fastest of its ways, predicted with the passes.
@@ -64,6 +98,7 @@ def choose(
     `plan_for` plans the products of the parts.
     Raises ValueError: every way to multiply exceeds the workspace limit.
     """
+    check_given(problem, options)
     planned = partial(_planned, problem, backends, plan_for)
     if problem.symmetric:
         raise TypeError("gram takes no modulus; multiply by falcon.matmul(x.T, x, modulus=...)")
@@ -71,7 +106,7 @@ def choose(
     usual = replace(options, scheme="classical", workspace_limit=None)
     for way, longest in _ways(problem, options, backends):
         made = planned(way, ceil(K / longest), usual)
-        ways.append((_candidate(problem, made, backends).total, ceil(K / longest), way))
+        ways.append((_candidate(problem, way, made, backends).total, ceil(K / longest), way))
     found: list[tuple[Candidate, Plan]] = []
     best = inf
     for estimate, least, way in sorted(ways, key=lambda x: x[0]):
@@ -91,7 +126,7 @@ def choose(
                 if limit is None:
                     raise
                 continue
-            found.append((_candidate(problem, made, backends), made))
+            found.append((_candidate(problem, way, made, backends), made))
             fits, best = True, min(best, found[-1][0].total)
     if not found:
         needed = min(way.nbytes(problem.M, problem.N, 1) for _, _, way in ways)
@@ -105,22 +140,18 @@ def choose(
     return replace(best_of, seconds=compared[0].seconds, table=lambda: compared)
 
 
-def moduli_of(options: Options) -> tuple[int, ...]:
-    """Return the moduli of a call's results."""
-    p = options.modulus
-    return p if isinstance(p, tuple) else (p or 2,)
-
-
-def choose_packed(
-    problem: Problem, packed: PackedResidues, options: Options, plan_packed: Callable[..., Plan]
+def plan_packed(
+    problem: Problem, packed: PackedOperand, options: Options, plan_for: Callable[..., Plan]
 ) -> Plan:
     """Plan a product by a B whose residues are packed."""
-    made, way, plans = [], packed.way, {}
-    for x in packed.packed[:: len(way.moduli)]:
+    check_given(problem, options)
+    residues: PackedResidues = packed.payload
+    made, way, plans = [], residues.way, {}
+    for x in residues.packed[:: len(way.moduli)]:
         K = x.shape[0]
         if K not in plans:
             inner = _of_parts(options, way.nbytes(problem.M, problem.N, K), ())
-            plans[K] = plan_packed(_part(problem, way, K, inner), x, inner)
+            plans[K] = plan_for(_part(problem, way, K, inner), x, inner)
         made.append(plans[K])
     return _plan(problem, way, made, options)
 
@@ -133,7 +164,8 @@ def _ways(
     growth, rounded_up = growth_of_sums(scheme), 0 if scheme is None else _ROUNDED_UP
     if growth > 2.0**50:
         raise TypeError(f"scheme {scheme!r} divides by others than powers of two: it is not exact")
-    K, name, results = max(problem.K, 1), options.backend, moduli_of(options)
+    K, name, p = max(problem.K, 1), options.backend, options.modulus
+    results = p if isinstance(p, tuple) else (p or 2,)
     modulus = Residues(results, FLOAT64).modulus
     # Residues of least magnitude are rounded to them: a little more than half the modulus.
     bound = K * (modulus // 2 + modulus // 2**16 if modulus else 2**64) ** 2
@@ -185,7 +217,8 @@ def _plan(problem: Problem, way: Residues, slices: Sequence[Plan], options: Opti
     ends = [*[(i + 1) * step for i in range(count - 1)], None]
     parts = tuple(Part(x, inner=slice(i * step, end))
                   for i, (x, end) in enumerate(zip(slices, ends, strict=True)))  # fmt: skip
-    return Plan(problem, first.backend, method, why, options=options, parts=parts, residues=way)
+    about = {"options": options, "parts": parts, "rewrite": Modular(way)}
+    return Plan(problem, first.backend, method, why, **about)
 
 
 def _of_parts(options: Options, nbytes: int, backends: Sequence[Backend]) -> Options:
@@ -214,10 +247,11 @@ def _part(problem: Problem, way: Residues, K: int, options: Options) -> Problem:
     return Problem.of_sizes(sizes, way.kind, options, **about)
 
 
-def _candidate(problem: Problem, made: Plan, backends: Sequence[Backend]) -> Candidate:
+def _candidate(
+    problem: Problem, way: Residues, made: Plan, backends: Sequence[Backend]
+) -> Candidate:
     """Predict the time of the products, and of the passes beside them."""
-    assert made.residues is not None
-    part, way, count, name = made.parts[0].plan, made.residues, len(made.parts), made.method.name
+    part, count, name = made.parts[0].plan, len(made.parts), made.method.name
     moduli, engine = len(way.moduli), min(backends, key=lambda x: x.is_library)
     M, N, K = problem.M, problem.N, problem.K
     known = rates(part.backend, part.problem, backends, part.method.operand)
