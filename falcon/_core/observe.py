@@ -1,9 +1,11 @@
-"""Functions that are told of products, once they are computed: `falcon.profile`'s."""
+"""Who is told of products: functions, once they are computed, and users, at their own line."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
+from warnings import warn
 
 from .plan import Plan
 
@@ -14,3 +16,11 @@ Observer = Callable[[Plan, float, int], None]
 observers: tuple[Observer, ...] = ()
 # They take the first argument of a call of np.einsum that ran in NumPy's loops, and its seconds.
 of_misses: tuple[Callable[[Any, float], None], ...] = ()
+
+
+def warn_caller(text: str) -> None:
+    """Give a RuntimeWarning for the line that called falcon."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("falcon."):
+        level, frame = level + 1, frame.f_back
+    warn(text, RuntimeWarning, stacklevel=level)

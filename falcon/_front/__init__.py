@@ -13,6 +13,7 @@
     pairs.py     a pair of arrays with labelled axes, as one product
     validate.py  checks of arguments
     arithmetic.py  types of a product and its operands: `dtype=`
+    booleans.py  booleans: whose product is NumPy's, whose is counted
     fallback.py  what NumPy multiplies itself
     execute.py   a product in core form: its Problem, its plan, its execution
     gram_products.py  the products of gram: a triangle, or several that are added up

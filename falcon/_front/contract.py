@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from operator import is_
 from typing import Any, Literal, Unpack
@@ -26,7 +26,7 @@ from .fallback import any_type, einsum_operands, is_taken_over
 from .matmul import matmul
 from .pairs import Pairs
 from .planner import requested
-from .subscripts import as_text, axes_to_sum, is_view, planned
+from .subscripts import Steps, as_text, axes_to_sum, is_view, planned
 from .validate import check_shape
 
 # Of axes that `tensordot` sums over or keeps.
@@ -174,17 +174,14 @@ def einsum(
             return known(*operands[1:])
     text, given = as_text(operands)
     named = {f"operand {i}": x for i, x in enumerate(given)}
-    if order not in ("K", "C", "F", "A"):
-        raise ValueError(f"einsum: order is {order!r}; expected 'K', 'C', 'F' or 'A'")
-    if casting not in _CASTINGS:
-        raise ValueError(f"einsum: casting is {casting!r}; expected one of {', '.join(_CASTINGS)}")
+    _check_words(order, casting)
     adapter, *views, target = enter(**named, out=out)
     named = dict(zip(named, views, strict=True))
     chosen = requested("einsum", KEYWORDS, options, adapter.device)
     if is_taken_over(adapter, {**named, "out": target}, chosen):
-        how = {"dtype": dtype, "order": order, "casting": casting, "out": out}
-        how = {k: x for k, x in how.items() if x is not None}
-        return np.einsum(text, *views, optimize=optimize, **how)
+        return _by_its_class(
+            text, views, optimize, dtype=dtype, order=order, casting=casting, out=out
+        )
     target = None if out is None else adapter.target(target)
     if len(given) == 1 and out is None and is_view(text):  # whose elements stay as they are
         if dtype is not None and adapter.device is None:
@@ -193,37 +190,75 @@ def einsum(
     arrays, common = einsum_operands(adapter, named, target, dtype, casting, chosen.one_modulus)
     if order != "K" and not isinstance(arrays[0], np.ndarray):
         raise ValueError(f"einsum: order is {order!r}; arrays in GPU memory take 'K' only")
-    if not isinstance(optimize, bool | str):
-        optimize = tuple(tuple(x) if isinstance(x, list) else x for x in optimize)
-    plan = planned(text, tuple(tuple(x.shape) for x in arrays), optimize)
+    plan = _planned(text, arrays, optimize)
     check_shape("einsum: out", target, plan.shape)
-    by_columns = order == "F" or (order == "A" and all(x.flags.f_contiguous for x in arrays))
-    pairs, labels = Pairs(adapter, common, options), list(plan.inputs)
+    lies = _memory_order(order, arrays)
+    pairs = Pairs(adapter, common, options)
     is_whole = all(map(is_, arrays, given)) and not any(plan.indices)
-    arrays = [x if at is None else x[at] for x, at in zip(arrays, plan.indices, strict=True)]
     with adapter.current():
-        for step in plan.path:
-            taken = [(arrays.pop(i), labels.pop(i)) for i in sorted(step, reverse=True)][::-1]
-            rest = {*plan.output}.union(*labels)
-            found = dict.fromkeys("".join(own for _, own in taken))
-            labels.append("".join(x for x in found if x in rest) if labels else plan.output)
-            direct = target if len(labels) == 1 and casting != "unsafe" else None
-            factors, owned = zip(*taken, strict=True)
-            arrays.append(pairs.contracted(factors, owned, labels[-1], direct))
-        result = arrays[0]
+        result = _evaluated(plan, pairs, arrays, None if casting == "unsafe" else target)
         if target is not None:
             if result is not target:
                 adapter.copy(result, target, casting)
             return out
     if form is not None and is_whole and all(pairs.ways):
-        steps = [sorted(step, reverse=True) for step in plan.path]
-        alone = pairs.ways[0] if len(steps) == 1 and len(result.shape) else None
-        keep(forms, form, alone or partial(_again, [*zip(steps, pairs.ways, strict=True)]))
+        keep(forms, form, _way(plan, pairs, result))
     if len(result.shape) == 0:
         result = adapter.scalar(result)
-    elif order != "K":
-        result = np.asarray(result, order="F" if by_columns else "C")
+    elif lies is not None:
+        result = np.asarray(result, order=lies)
     return adapter.wrap(result)
+
+
+def _check_words(order: Any, casting: Any) -> None:
+    """Raise ValueError for words that NumPy does not know."""
+    if order not in ("K", "C", "F", "A"):
+        raise ValueError(f"einsum: order is {order!r}; expected 'K', 'C', 'F' or 'A'")
+    if casting not in _CASTINGS:
+        raise ValueError(f"einsum: casting is {casting!r}; expected one of {', '.join(_CASTINGS)}")
+
+
+def _by_its_class(text: str, operands: Sequence[Any], optimize: Any, **how: Any) -> Any:
+    """Return NumPy's sum, which the class of an operand computes."""
+    given = {k: x for k, x in how.items() if x is not None}
+    return np.einsum(text, *operands, optimize=optimize, **given)
+
+
+def _memory_order(order: str, operands: Sequence[Any]) -> Literal["C", "F"] | None:
+    """Return in which order the result lies; None: in any."""
+    if order == "K":
+        return None
+    by_columns = order == "F" or (order == "A" and all(x.flags.f_contiguous for x in operands))
+    return "F" if by_columns else "C"
+
+
+def _planned(text: str, arrays: Sequence[Any], optimize: Any) -> Steps:
+    """Return the steps of a sum, for `optimize` as NumPy takes it."""
+    if not isinstance(optimize, bool | str):
+        optimize = tuple(tuple(x) if isinstance(x, list) else x for x in optimize)
+    return planned(text, tuple(tuple(x.shape) for x in arrays), optimize)
+
+
+def _evaluated(plan: Steps, pairs: Pairs, operands: Sequence[Any], out: Any) -> Any:
+    """Contract the operands step by step; the last result is `out`, if it can be written there."""
+    labels = list(plan.inputs)
+    arrays = [x if at is None else x[at] for x, at in zip(operands, plan.indices, strict=True)]
+    for step in plan.path:
+        taken = [(arrays.pop(i), labels.pop(i)) for i in sorted(step, reverse=True)][::-1]
+        rest = {*plan.output}.union(*labels)
+        found = dict.fromkeys("".join(own for _, own in taken))
+        labels.append("".join(x for x in found if x in rest) if labels else plan.output)
+        factors, owned = zip(*taken, strict=True)
+        direct = out if len(labels) == 1 else None
+        arrays.append(pairs.contracted(factors, owned, labels[-1], direct))
+    return arrays[0]
+
+
+def _way(plan: Steps, pairs: Pairs, result: Any) -> Callable[..., Any]:
+    """Return what evaluates the sum again, for operands alike."""
+    steps = [sorted(step, reverse=True) for step in plan.path]
+    way = pairs.ways[0] if len(steps) == 1 and len(result.shape) else None
+    return way or partial(_again, [*zip(steps, pairs.ways, strict=True)])
 
 
 def _again(steps: Sequence[tuple[Sequence[int], Any]], *operands: Any) -> Any:

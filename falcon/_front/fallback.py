@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from warnings import warn
 
 import numpy as np
 
 from falcon._backends import DEVICE, LIBRARY
 from falcon._core.arrays import takes_over, to_array, to_target
 from falcon._core.dtypes import native
+from falcon._core.observe import warn_caller
 from falcon._core.options import Options, threads_of
 from falcon._numpy import original
 from falcon._numpy.threads import limited
@@ -68,7 +68,7 @@ def _warn_of_objects(a: Any, b: Any) -> None:
     seconds = _OBJECT * max(a.size * np.prod(b.shape[-1:]), b.size * np.prod(a.shape[-2:-1]))
     if seconds > _LONG:
         text = f"matmul: NumPy multiplies objects one by one, which takes {seconds:.0f} s or more"
-        warn(f"{text}; falcon multiplies numpy.asarray(a, float)", RuntimeWarning, stacklevel=4)
+        warn_caller(f"{text}; falcon multiplies numpy.asarray(a, float)")
 
 
 def is_taken_over(adapter: Adapter, named: Mapping[str, Any], options: Options) -> bool:

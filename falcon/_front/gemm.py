@@ -16,7 +16,7 @@ from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS, Options
 from falcon._core.packed import PackedOperand
 
-from .adapters import enter
+from .adapters import Adapter, enter
 from .arithmetic import alike, check_out, operand_type, result_type, scalar_type, why_not_wide
 from .calls import State, recall, remember
 from .execute import Product, multiply
@@ -111,12 +111,10 @@ def gemm(
     >>> bool((falcon.gemm(a, b, scheme="strassen") == b).all())
     True
     """
-    arguments = tuple(options.items()) if options else ()
-    if dtype is not None:
-        arguments = (*arguments, ("dtype", dtype))
     packed = b if isinstance(b, PackedOperand) else None
+    arguments = _stated(options, dtype, packed)
     if packed is not None and not packed.is_packed:
-        b, arguments = packed.source, (*arguments, ("packed", (packed.kept, packed.dtype)))
+        b = packed.source
     plain_call = type(alpha) in _SCALARS and type(beta) in _SCALARS and (beta == 0) == (c is None)
     if plain_call and (alpha != 1 or beta != 0):
         arguments = (*arguments, ("alpha", alpha), ("beta", beta))
@@ -125,54 +123,84 @@ def gemm(
     state = State.now()
     check_added(beta, c)
     adapter, a, b, c, target = enter(a=a, b=b, c=c, out=out)
+    product = _product(adapter, (a, b, c, target), packed, dtype, options, (alpha, beta))
+    with adapter.current():
+        done = multiply(product)
+    if plain_call and (product.c is None) == (c is None):
+        written = None if out is None else product.out
+        remember((a, b, c, written), arguments, state, done, product.out, adapter)
+    return adapter.wrap(product.out) if out is None else out
+
+
+def _product(
+    adapter: Adapter,
+    operands: tuple[Any, Any, Any, Any],
+    packed: PackedOperand | None,
+    dtype: Any,
+    options: Mapping[str, Any],
+    factors: tuple[Any, Any],
+) -> Product:
+    """Check what a call gave, in the order of its errors, and return what is to be multiplied.
+
+    `operands`: a, b, c and out; `factors`: alpha and beta.
+    """
+    a, b, c, out = operands
     chosen = options_for(packed, "gemm", KEYWORDS, options, adapter.device)
     left = adapter.array("a", a)
     source: Any = adapter.array("b", b) if packed is None else packed.source
     right: Any = packed if source is None else source  # has shape and dtype
     added = None if c is None else adapter.array("c", c)
-    for name, x in (("a", left), ("b", right), ("c", added)):
-        check_matrix(name, x, " (use falcon.matmul for vectors and batches)")
-    (M, K), (inner, N) = left.shape, right.shape
-    if inner != K:
-        raise ValueError(
-            f"a has shape {tuple(left.shape)} and b {tuple(right.shape)}: a's columns ({K}) must "
-            f"equal b's rows ({inner})"
-        )
-    check_shape("c", added, (M, N))
-    if beta == 0:
-        added = None
-    target = None if out is None else adapter.target(target)
-    factors = [left, right if packed is None else packed]
-    read = dict(zip("abc", (*factors, added), strict=True))
-    read = {k: x for k, x in read.items() if x is not None}
+    (M, K), N = _checked_shapes(left, right, added), right.shape[1]
+    target = None if out is None else adapter.target(out)
+    multiplied = [left, right if packed is None else packed]
+    read = {"a": multiplied[0], "b": multiplied[1]}
+    if added is not None and factors[1] != 0:
+        read["c"] = added
     result = result_type(adapter, read, dtype, target, chosen.one_modulus)
-    alpha, beta = (
-        scalar(name, x, scalar_type(adapter, result).numpy, chosen.one_modulus)
-        for name, x in (("alpha", alpha), ("beta", beta))
-    )
-    if beta == 0:  # rounded to it
+    kind = scalar_type(adapter, result).numpy
+    named = zip(("alpha", "beta"), factors, strict=True)
+    alpha, beta = (scalar(name, x, kind, chosen.one_modulus) for name, x in named)
+    if beta == 0:  # given, or rounded to it
         added = None
     if target is not None:
         check_out(adapter, target, (M, N), result)
-    operand = operand_type(adapter, factors, result, chosen)
+    operand = operand_type(adapter, multiplied, result, chosen)
     if packed is not None:
         # Only keywords: settings of backend and scheme do not apply to a packed operand.
         given = (options.get("backend") or "auto", options.get("scheme") or "auto")
         check_packed(packed, result, *given)
         operand = packed_type(packed, left, adapter.dtype(left), result)
-    with adapter.current():
-        made = target
-        if target is None:
-            like = [x for x in (left, source, added) if x is not None]
-            made = adapter.empty((M, N), result, alike(dtype, like))
-        factor = (K, N) if source is None else source
-        types = operand, result
-        operands = left, factor, added, made
-        by_panels = packed if packed is not None and packed.is_packed else None
-        done = multiply(Product(adapter, *operands, *types, chosen, alpha, beta, by_panels))
-    if plain_call and (added is None) == (c is None):
-        remember((a, b, c, target), arguments, state, done, made, adapter)
-    return adapter.wrap(made) if out is None else out
+    if target is None:
+        like = [x for x in (left, source, added) if x is not None]
+        with adapter.current():
+            target = adapter.empty((M, N), result, alike(dtype, like))
+    arrays = left, (K, N) if source is None else source, added, target
+    by_panels = packed if packed is not None and packed.is_packed else None
+    return Product(adapter, *arrays, operand, result, chosen, alpha, beta, by_panels)
+
+
+def _stated(options: Mapping[str, Any], dtype: Any, packed: PackedOperand | None) -> tuple:
+    """Return the options of a call as calls are told apart by them."""
+    arguments = tuple(options.items()) if options else ()
+    if dtype is not None:
+        arguments = (*arguments, ("dtype", dtype))
+    if packed is not None and not packed.is_packed:  # its source is multiplied, in its way
+        arguments = (*arguments, ("packed", (packed.kept, packed.dtype)))
+    return arguments
+
+
+def _checked_shapes(a: Any, b: Any, c: Any) -> tuple[int, int]:
+    """Return the shape of a, if a, b and c fit."""
+    for name, x in (("a", a), ("b", b), ("c", c)):
+        check_matrix(name, x, " (use falcon.matmul for vectors and batches)")
+    (M, K), (inner, N) = a.shape, b.shape
+    if inner != K:
+        raise ValueError(
+            f"a has shape {tuple(a.shape)} and b {tuple(b.shape)}: a's columns ({K}) must "
+            f"equal b's rows ({inner})"
+        )
+    check_shape("c", c, (M, N))
+    return M, K
 
 
 def options_for(

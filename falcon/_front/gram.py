@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Literal, Unpack, get_args, overload
 
 import numpy as np
@@ -134,42 +133,25 @@ def gram(
     """
     if symmetric not in _PARTS:
         raise ValueError(f"symmetric is {symmetric!r}; expected one of {', '.join(_PARTS)}")
-    are_plain, is_default = not (options or centred), are_default()
-    plain_call = are_plain and c is None and type(alpha) is type(beta) is float
-    plain_call = plain_call and (alpha, beta) == (1, 0) and symmetric == "full" and weights is None
-    is_real = plain_call and _is_real(x) and (out is None or type(out) is np.ndarray)
-    if is_real and (is_default or _are_alike(settings())):
-        return matmul(x, x.T, out) if transpose else matmul(x.T, x, out)  # recalls its calls
-    if plain_call and is_default and out is None and _is_small_complex(x, transpose):
-        return by_halves(x, transpose, conjugate)
-    if are_plain and is_default and (beta == 0) == (c is None):
-        how = symmetric, transpose, conjugate
-        small = gram_of_small(x, c, out, weights, alpha, beta, how)
-        if small is not None:
-            return small
+    how = symmetric, transpose, conjugate
+    if not (options or centred):
+        done = _plain(x, c, out, weights, alpha, beta, how)
+        if done is not None:
+            return done
     check_added(beta, c)
     adapter, x, c, target, weights = enter(x=x, c=c, out=out, weights=weights)
     chosen = requested("gram", _OPTIONS, options, adapter.device)
     array = adapter.array("x", x)
-    if symmetric != "full" and adapter.device is not None:
-        raise ValueError(f"symmetric is {symmetric!r}, but on a GPU all of C is written")
-    if len(array.shape) < 2:
-        raise ValueError(f"x has shape {tuple(array.shape)}; expected a matrix, or a batch of them")
-    M = array.shape[-2] if transpose else array.shape[-1]
-    shape = (*array.shape[:-2], M, M)
+    shape, axis = _shape(adapter, array, symmetric, transpose)
     added = None if c is None else adapter.array("c", c)
     check_shape("c", added, shape)
     if beta == 0:
         added = None
-    axis = -1 if transpose else -2
     if weights is not None:
         weights = _checked(adapter, weights, (*array.shape[:-2], array.shape[axis]), chosen)
-    read = (x for x in (array, added, weights) if x is not None)
-    dtype = common_type(adapter, read)
+    dtype = common_type(adapter, (y for y in (array, added, weights) if y is not None))
     if check_switch("centred", centred):
-        if weights is not None:
-            raise ValueError("centred is True, but there are weights; subtract means of x first")
-        array, chosen = _without_means(adapter, array, dtype, axis, chosen)
+        array, chosen = _without_means(adapter, array, weights, dtype, axis, chosen)
     hermitian = dtype.is_complex and conjugate
     kind = np.dtype(dtype.numpy.char.lower()) if hermitian else scalar_type(adapter, dtype).numpy
     checked = real_scalar if hermitian else scalar
@@ -180,31 +162,66 @@ def gram(
     if target is not None:
         check_out(adapter, target, shape, dtype)
     with adapter.current():
-        fresh = target is None
-        result = adapter.empty(shape, dtype, [array]) if target is None else target
-        if fresh and symmetric != "full":
-            result[...] = 0
-        # An earlier product of a batch may overwrite what a later one reads, and the copy of a
-        # triangle what it still has to copy.
-        if not fresh and (len(shape) > 2 or symmetric != "full"):
-            written, read = adapter.matrix(result), adapter.matrix(array)
-            if len(shape) > 2 and written.overlaps(read):
-                chosen, array = without(chosen, read.shape, dtype), _copy(adapter, array, dtype)
-            read = written if added is None else adapter.matrix(added)
-            if written.overlaps(read) and not written.is_same(read):
-                chosen, added = without(chosen, shape, dtype), _copy(adapter, added, dtype)
-        products = Products(adapter, dtype, chosen, alpha, beta, symmetric, transpose, hermitian)
-        whole = products.is_small(array) or not dtype.is_complex
-        if weights is not None:
-            kind_of_sums = products.summed.part or products.summed
-            weights = np.array(weights, kind_of_sums.numpy, order="C")
-        if (whole and weights is None) or alpha == 0:
-            products.multiply(array, added, result)
+        if target is None:
+            result = adapter.empty(shape, dtype, [array])
+            if symmetric != "full":
+                result[...] = 0
         else:
-            for at in np.ndindex(*shape[:-2]):
-                one = products if weights is None else replace(products, weights=weights[at])
-                one.multiply(array[at], None if added is None else added[at], result[at])
+            result = target
+            array, added, chosen = _apart(adapter, array, added, result, dtype, symmetric, chosen)
+        products = Products(adapter, dtype, chosen, alpha, beta, symmetric, transpose, hermitian)
+        products.multiply_all(array, added, result, weights)
     return adapter.wrap(result) if out is None else out
+
+
+def _plain(
+    x: Any, c: Any, out: Any, weights: Any, alpha: Any, beta: Any, how: tuple[str, bool, bool]
+) -> Any:
+    """Multiply as `matmul` does, or a small matrix, of a call without options; None: neither."""
+    symmetric, transpose, conjugate = how
+    is_default = are_default()
+    is_product = c is None and type(alpha) is type(beta) is float and (alpha, beta) == (1, 0)
+    if is_product and symmetric == "full" and weights is None:
+        is_real = _is_real(x) and (out is None or type(out) is np.ndarray)
+        if is_real and (is_default or _are_alike(settings())):
+            return matmul(x, x.T, out) if transpose else matmul(x.T, x, out)  # recalls its calls
+        if is_default and out is None and _is_small_complex(x, transpose):
+            return by_halves(x, transpose, conjugate)
+    if is_default and (beta == 0) == (c is None):
+        return gram_of_small(x, c, out, weights, alpha, beta, how)
+    return None
+
+
+def _shape(
+    adapter: Adapter, x: Any, symmetric: str, transpose: bool
+) -> tuple[tuple[int, ...], int]:
+    """Return the shape of the result, and the axis of x that is summed."""
+    if symmetric != "full" and adapter.device is not None:
+        raise ValueError(f"symmetric is {symmetric!r}, but on a GPU all of C is written")
+    if len(x.shape) < 2:
+        raise ValueError(f"x has shape {tuple(x.shape)}; expected a matrix, or a batch of them")
+    M = x.shape[-2] if transpose else x.shape[-1]
+    return (*x.shape[:-2], M, M), -1 if transpose else -2
+
+
+def _apart(
+    adapter: Adapter, x: Any, c: Any, out: Any, dtype: DType, symmetric: str, options: Options
+) -> tuple[Any, Any, Options]:
+    """Return x and c, copied if they must be, and the options beside the copies.
+
+    An earlier product of a batch may overwrite what a later one reads, and the copy of a triangle
+    what it still has to copy.
+    """
+    is_batch = len(out.shape) > 2
+    if not is_batch and symmetric == "full":
+        return x, c, options
+    written, read = adapter.matrix(out), adapter.matrix(x)
+    if is_batch and written.overlaps(read):
+        options, x = without(options, read.shape, dtype), _copy(adapter, x, dtype)
+    read = written if c is None else adapter.matrix(c)
+    if written.overlaps(read) and not written.is_same(read):
+        options, c = without(options, out.shape, dtype), _copy(adapter, c, dtype)
+    return x, c, options
 
 
 def _checked(
@@ -224,13 +241,15 @@ def _checked(
 
 
 def _without_means(
-    adapter: Adapter, x: np.ndarray, dtype: DType, axis: int, options: Options
+    adapter: Adapter, x: np.ndarray, weights: Any, dtype: DType, axis: int, options: Options
 ) -> tuple[np.ndarray, Options]:
     """Return a copy of matrices without the means along an axis, and the options beside it.
 
     Means of float32 and less are of float64. Others are subtracted in two steps: sums of what the
     first one leaves are precise, however large a mean is.
     """
+    if weights is not None:
+        raise ValueError("centred is True, but there are weights; subtract means of x first")
     if adapter.device is not None:
         raise ValueError("centred is True, but x is in GPU memory; subtract x.mean(axis) first")
     if dtype.is_exact:

@@ -57,6 +57,20 @@ class Products:
             return None
         return replace(options, backend=engine.name, scheme="classical", arithmetic="native")
 
+    def multiply_all(
+        self, x: np.ndarray, c: np.ndarray | None, out: np.ndarray, weights: Any
+    ) -> None:
+        """Multiply a matrix, or a batch, with weights of each or None."""
+        if weights is not None:
+            weights = np.array(weights, (self.summed.part or self.summed).numpy, order="C")
+        whole = self.is_small(x) or not self.dtype.is_complex
+        if (whole and weights is None) or self.alpha == 0:
+            self.multiply(x, c, out)
+            return
+        for at in np.ndindex(*out.shape[:-2]):
+            one = self if weights is None else replace(self, weights=weights[at])
+            one.multiply(x[at], None if c is None else c[at], out[at])
+
     def multiply(self, x: np.ndarray, c: np.ndarray | None, out: np.ndarray) -> None:
         if self.dtype.is_complex and self.adapter.device is not None:
             self._on_device(x, c, out)

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import log
 from typing import Any, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from falcon._backends import host_engine
 from falcon._core.dtypes import DType, of
 from falcon._core.keywords import CallOptions, takes_options
-from falcon._core.options import KEYWORDS, Options, are_default, merged
+from falcon._core.options import KEYWORDS, Options, merged
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.runner import Bound
 from falcon._numpy import original
 
+from . import booleans
 from .adapters import Adapter, enter
 from .arithmetic import alike, check_cast, check_out, operand_type, result_type
 from .buffers import without
@@ -29,13 +28,6 @@ from .gemm import gemm
 from .planner import requested
 from .validate import matmul_shape
 from .views import as_matrices
-
-# Booleans are counted where np.matmul, which stops at the first pair of True, would look at so many
-# pairs, and at one for so many products of rows and columns, of which kernels multiply eight at a
-# time. Each entry takes it as long as so many pairs more (Zen 3, one thread and two).
-_LEAST_COUNTED, _PER_PAIR, _LINES, _PER_ENTRY = 48**3, 24, 8, 5
-_FIRST = 32  # pairs of some entries that are looked at before
-_BOOL = np.dtype(bool).num
 
 
 @overload
@@ -87,85 +79,56 @@ def matmul(
     >>> falcon.matmul(np.ones((5, 2, 3)), np.ones(3)).shape
     (5, 2)
     """
-    arguments = tuple(options.items()) if options else ()
-    if options and isinstance(moduli := options.get("modulus"), list | tuple):  # lists have no hash
-        known = tuple((p, type(p)) for p in moduli)
-        arguments = tuple((k, known if k == "modulus" else x) for k, x in arguments)
-    if dtype is not None:
-        arguments = (*arguments, ("dtype", dtype))
+    arguments = _stated(options, dtype)
     if (known := recall(a, b, out, arguments)) is not None:
         return known
-    are_logical = type(a) is type(b) is np.ndarray and a.dtype.num == b.dtype.num == _BOOL
-    are_logical = are_logical and (out is None or type(out) is np.ndarray) and not arguments
-    is_counted = are_logical and _is_counted(a, b)
-    if are_logical and not is_counted and are_default() and (out is None or out.flags.forc):
+    if booleans.are_numpys(a, b, out, arguments):
         return original.matmul(a, b, out)
     if isinstance(out, tuple) and len(out) == 1:
         out = out[0]
     adapter, a, b, target = enter(a=a, b=b, out=out)
     if isinstance(b, PackedOperand):
         result = _by_packed(adapter, a, b, target, dtype, options)
-        return adapter.wrap(result) if out is None else out
-    state = State.now()
-    chosen = requested("matmul", KEYWORDS, options, adapter.device)
-    if dtype is None and _are_logical(a, b, target, chosen) and (is_counted or _is_counted(a, b)):
-        counts = matmul(a.view(np.uint8), b.view(np.uint8), dtype="int32", **options)
-        result = np.not_equal(counts, 0, out=target)
-        return adapter.wrap(result) if out is None else out
-    if isinstance(chosen.modulus, tuple):
-        result, done = _by_moduli(adapter, a, b, target, dtype, chosen)
-        remember((a, b, None, target), arguments, state, done, result, adapter)
-        return adapter.wrap(result) if out is None else out
-    result = numpy_product(adapter, a, b, target, dtype, chosen)
-    if result is NotImplemented:
-        left, right = adapter.array("a", a), adapter.array("b", b)
-        target = None if out is None else adapter.target(target)
-        with adapter.current():
-            written = result_type(
-                adapter, {"a": left, "b": right}, dtype, target, chosen.one_modulus
-            )
-            types = operand_type(adapter, [left, right], written, chosen), written
-            like = alike(dtype, (left, right))
-            result, done = _multiplied(adapter, left, right, target, types, like, chosen)
-            remember((a, b, None, target), arguments, state, done, result, adapter)
-        if len(result.shape) == 0:
-            result = adapter.scalar(result)
+    else:
+        result = _product(adapter, a, b, target, dtype, options, arguments)
     return adapter.wrap(result) if out is None else out
 
 
-def _are_logical(a: Any, b: Any, out: Any, options: Options) -> bool:
-    """Whether these are arrays of booleans that falcon's engine may multiply by counting."""
-    return (
-        type(a) is type(b) is np.ndarray
-        and a.dtype == b.dtype == np.bool_
-        and min(a.ndim, b.ndim) >= 2
-        and (out is None or type(out) is np.ndarray)
-        and options.backend == "auto"
-        and (out is None or out.shape == sum(matmul_shape(a.shape, b.shape, None), ()))
-        and options.scheme in ("auto", "classical")
-        and options.workspace_limit is options.modulus is None
-        and not host_engine().is_library
-    )
+def _stated(options: Mapping[str, Any], dtype: Any) -> tuple:
+    """Return the options of a call as calls are told apart by them."""
+    arguments = tuple(options.items()) if options else ()
+    if options and isinstance(moduli := options.get("modulus"), list | tuple):  # lists have no hash
+        known = tuple((p, type(p)) for p in moduli)
+        arguments = tuple((k, known if k == "modulus" else x) for k, x in arguments)
+    return arguments if dtype is None else (*arguments, ("dtype", dtype))
 
 
-def _is_counted(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether np.matmul would look at so many pairs of booleans that counting them is faster.
-
-    It stops at the first pair of True: how soon, some entries of the result tell.
-    """
-    if a.ndim < 2 or b.ndim < 2 or a.size * b.shape[-1] < _LEAST_COUNTED:
-        return False
-    (M, K), N, batch = a.shape[-2:], b.shape[-1], 1
-    if M == 1 or N == 1 or M * N < _LINES**2:
-        return False  # a sample would take longer than to find pairs in dense data
-    if a.ndim > 2 or b.ndim > 2:
-        batch = max(a.size // (M * K), b.size // (K * N))
-        a, b = (x[tuple([n // 2 for n in x.shape[:-2]])] for x in (a, b))
-    found = original.matmul(a[:: M // _LINES or 1, :_FIRST], b[:_FIRST, :: N // _LINES or 1])
-    missed = found.size - np.count_nonzero(found)
-    pairs = K if missed == found.size else min(K, _FIRST / log(found.size / (missed or 0.5)))
-    counted = max(M, _LINES) * max(N, _LINES) * K / _PER_PAIR
-    return batch * (M * N * (pairs + _PER_ENTRY) - counted) >= _LEAST_COUNTED
+def _product(
+    adapter: Adapter, a: Any, b: Any, out: Any, dtype: Any, options: CallOptions, arguments: tuple
+) -> Any:
+    """Multiply operands that are not packed, and keep how; return `out`, or the new result."""
+    state = State.now()
+    chosen = requested("matmul", KEYWORDS, options, adapter.device)
+    if dtype is None and booleans.are_counted(a, b, out, chosen):
+        counts = matmul(a.view(np.uint8), b.view(np.uint8), dtype="int32", **options)
+        return np.not_equal(counts, 0, out=out)
+    if isinstance(chosen.modulus, tuple):
+        result, done = _by_moduli(adapter, a, b, out, dtype, chosen)
+        remember((a, b, None, out), arguments, state, done, result, adapter)
+        return result
+    result = numpy_product(adapter, a, b, out, dtype, chosen)
+    if result is not NotImplemented:
+        return result
+    left, right = adapter.array("a", a), adapter.array("b", b)
+    target = None if out is None else adapter.target(out)
+    with adapter.current():
+        read = {"a": left, "b": right}
+        written = result_type(adapter, read, dtype, target, chosen.one_modulus)
+        types = operand_type(adapter, [left, right], written, chosen), written
+        like = alike(dtype, (left, right))
+        result, done = _multiplied(adapter, left, right, target, types, like, chosen)
+        remember((a, b, None, target), arguments, state, done, result, adapter)
+    return result if len(result.shape) else adapter.scalar(result)
 
 
 def _multiplied(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from math import inf
 from typing import Any
-from warnings import warn
 
 from falcon._core.dtypes import find
+from falcon._core.observe import warn_caller
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
@@ -65,7 +64,4 @@ def _report(problem: Problem, why: str) -> None:
     if len(_reported) >= _MOST_REPORTED:
         _reported.clear()
     _reported.add(problem)
-    level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("falcon."):
-        level, frame = level + 1, frame.f_back  # to the caller's line
-    warn(f"check='verify' of {problem}: {why}", RuntimeWarning, stacklevel=level)
+    warn_caller(f"check='verify' of {problem}: {why}")
