@@ -166,12 +166,10 @@ def einsum(
     >>> falcon.einsum("bik,kj->bij", x, w).shape
     (8, 5, 4)
     """
-    form = None
     is_plain = out is dtype is None and order == "K" and casting == "safe" and optimize is True
-    if is_plain and not options and operands and type(operands[0]) is str:
-        form = key_of_form(operands[:1], operands[1:])
-        if (known := forms.get(form)) is not None:
-            return known(*operands[1:])
+    form = _form(operands) if is_plain and not options else None
+    if (known := forms.get(form)) is not None:
+        return known(*operands[1:])
     text, given = as_text(operands)
     named = {f"operand {i}": x for i, x in enumerate(given)}
     _check_words(order, casting)
@@ -179,9 +177,8 @@ def einsum(
     named = dict(zip(named, views, strict=True))
     chosen = requested("einsum", KEYWORDS, options, adapter.device)
     if is_taken_over(adapter, {**named, "out": target}, chosen):
-        return _by_its_class(
-            text, views, optimize, dtype=dtype, order=order, casting=casting, out=out
-        )
+        how = {"dtype": dtype, "order": order, "casting": casting, "out": out}
+        return _by_its_class(text, views, optimize, how)
     target = None if out is None else adapter.target(target)
     if len(given) == 1 and out is None and is_view(text):  # whose elements stay as they are
         if dtype is not None and adapter.device is None:
@@ -210,6 +207,12 @@ def einsum(
     return adapter.wrap(result)
 
 
+def _form(operands: Sequence[Any]) -> tuple | None:
+    """Return what is equal in calls by subscripts that are evaluated alike; None: not kept."""
+    by_text = len(operands) > 0 and type(operands[0]) is str
+    return key_of_form(tuple(operands[:1]), operands[1:]) if by_text else None
+
+
 def _check_words(order: Any, casting: Any) -> None:
     """Raise ValueError for words that NumPy does not know."""
     if order not in ("K", "C", "F", "A"):
@@ -218,7 +221,7 @@ def _check_words(order: Any, casting: Any) -> None:
         raise ValueError(f"einsum: casting is {casting!r}; expected one of {', '.join(_CASTINGS)}")
 
 
-def _by_its_class(text: str, operands: Sequence[Any], optimize: Any, **how: Any) -> Any:
+def _by_its_class(text: str, operands: Sequence[Any], optimize: Any, how: dict[str, Any]) -> Any:
     """Return NumPy's sum, which the class of an operand computes."""
     given = {k: x for k, x in how.items() if x is not None}
     return np.einsum(text, *operands, optimize=optimize, **given)
