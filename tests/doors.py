@@ -39,7 +39,7 @@ NUMBERS = {
     "weighted_panel": "_front.gram_products._PANEL",
     "shortest_part": "_front.views._SHORTEST_PART", "first_progress": "_core.progress._FIRST",
     "next_progress": "_core.progress._NEXT", "renewed_progress": "_core.progress._RENEWED",
-    "verified_work": "schemes.loaders._MOST_WORK", "drawn_numbers": "schemes.drawing._WRITTEN",
+    "verified_work": "schemes.loaders.MOST_WORK", "drawn_numbers": "schemes.drawing._WRITTEN",
     "least_starting": "bench.peers._LEAST_STARTING", "coretypes": "bench.peers._CORETYPES",
     "walk": "discover.worker.WALK", "moves": "discover.improve.MOVES",
     "first_walk": "discover.walk.families.FIRST_WALK",

@@ -34,7 +34,9 @@ LATER = (
     *("falcon._front.tune", "falcon._front.verify", "falcon._front.pack", "falcon._front.contract"),
     *("falcon.decision.rewrites.residues", "falcon.decision.rewrites.triangle"),
     *("falcon._core.reals", "falcon._core.residual", "falcon._core.modular"),
-    "falcon.schemes.checking",
+    *("falcon.schemes.checking", "falcon.schemes.loaders", "falcon.schemes.published"),
+    *("falcon.schemes.repair", "falcon.schemes.reading", "falcon.schemes.formulas"),
+    *("falcon._front.freivalds", "falcon._front.verified"),
 )
 # Modules beyond NumPy's: 23 and 132 were loaded when these were set.
 MOST_AT_IMPORT, MOST_AT_FIRST_CALL = 40, 140

@@ -22,7 +22,8 @@ from falcon._front.planner import predicted, preferred
 from falcon._front.tune import compare
 from falcon.schemes import Scheme
 from falcon.schemes.catalogue import facts_of
-from falcon.schemes.loaders import FORMULAS, SUFFIXES, content_of, load_each, text_of
+from falcon.schemes.loaders import content_of, load_each, text_of
+from falcon.schemes.records import FORMULAS, SUFFIXES
 
 from .tables import INTERVAL
 from .workloads import Shape

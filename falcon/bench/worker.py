@@ -17,7 +17,7 @@ import numpy as np
 import falcon
 from falcon._core.dtypes import of
 from falcon._core.timing import typical
-from falcon.schemes.loaders import from_record
+from falcon.schemes.records import from_record
 
 from .adapters import LIBRARIES, Job
 from .errors import product_dtype, relative_error

@@ -8,6 +8,7 @@
     formulas.py     text and LaTeX             algebra.py    permute, add, compose
     catalogue.py    named schemes (data/)      best.py       the best scheme of a format
     loaders.py      files of other researchers
+    records.py      schemes by their coefficients, as the catalogue holds them
     reading.py      formulas as coefficients   checking.py   what is wrong with U, V, W
     drawing.py      pictures of a scheme       writing.py    falcon's JSON
     _checks.py      checks of a Scheme         _coefficients.py  exact arrays of numbers
@@ -19,16 +20,19 @@
     published.py    layouts of other researchers' files
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from falcon._core.locks import importing
 
 from ._complex import M3, M4, ComplexScheme
 from ._scheme import Scheme, SchemeError
 from .algebra import classical, compose, cyclic, direct_sum, permuted, symmetries, transposed
 from .catalogue import best, get, names, register
-from .loaders import dump, load, load_all
 
 if TYPE_CHECKING:  # else `__getattr__` imports them
     from .checking import Check, check
+    from .loaders import dump, load, load_all
 
 __all__ = [
     "M3",
@@ -55,12 +59,17 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in ("Check", "check"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import checking
+# Where names are that no product needs.
+_HOMES = {"Check": "checking", "check": "checking"}
+_HOMES |= dict.fromkeys(("dump", "load", "load_all"), "loaders")
 
-    return getattr(checking, name)
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    with importing():
+        return getattr(import_module(f"{__name__}.{home}"), name)
 
 
 def __dir__() -> set[str]:

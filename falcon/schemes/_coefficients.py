@@ -14,6 +14,7 @@ import numpy as np
 # Products of three coefficients must stay inside int64 even after summation over the rank;
 # no published scheme comes near this.
 LARGEST_COEFFICIENT = 2**20
+MOST_COEFFICIENTS = 2**23  # per factor
 
 # The largest common denominator of a factor: proofs with numbers of thousands of digits would take
 # minutes.

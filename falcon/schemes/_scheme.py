@@ -16,15 +16,13 @@ from typing import Any
 import numpy as np
 
 from falcon._core.lazy import lazy
+from falcon._core.locks import importing
 
 from . import brent, metrics
 from ._checks import SchemeError, as_matrices, check_facts, prove, replayed
 from .additions import Additions, SharedSums, naive_additions, share
 from .drawing import draw as draw_scheme
-from .formulas import formulas, html, latex, printed
 from .nesting import IndivisibleError, kronecker, nested_sums
-from .repair import proving
-from .writing import as_file
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -108,6 +106,8 @@ class Scheme:
         >>> falcon.Scheme.from_formulas("h1 = a11 b11; h2 = a12 b21; c11 = h1 + h2", "dot")
         <Scheme dot <1,2,1;2>>
         """
+        with importing():
+            from .repair import proving
         with proving(text) as factors:
             return cls(*factors, name, source=source)
 
@@ -332,7 +332,7 @@ class Scheme:
         return f"{self.m},{self.k},{self.n};{self.rank}"
 
     def __str__(self) -> str:
-        return printed(self)
+        return str(_in_words().printed(self))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write falcon JSON, or formulas to ``.txt`` and ``.exp``; `schemes.load` reads them.
@@ -345,6 +345,8 @@ class Scheme:
         >>> falcon.schemes.load(path) == falcon.schemes.get("strassen")
         True
         """
+        with importing():
+            from .writing import as_file
         Path(path).write_text(as_file(self, Path(path)), encoding="utf-8")
 
     draw = draw_scheme
@@ -357,7 +359,7 @@ class Scheme:
         shared : bool
             With the sums that `additions.reduced` counts: s of A, t of B, u of the products h.
         """
-        return formulas(self, shared=shared)
+        return str(_in_words().formulas(self, shared=shared))
 
     def to_latex(self, *, shared: bool = False) -> str:
         r"""Return the formulas for a lecture: an ``aligned`` environment, for math mode.
@@ -373,11 +375,18 @@ class Scheme:
         >>> print(falcon.schemes.get("strassen").to_latex().splitlines()[1])
         h_{1} &= (a_{11} + a_{22})(b_{11} + b_{22}) \\
         """
-        return latex(self, shared=shared)
+        return str(_in_words().latex(self, shared=shared))
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows, with formulas up to a hundred products."""
-        return html(self)
+        return str(_in_words().html(self))
+
+
+def _in_words() -> Any:
+    """Return the module that writes formulas, which no product needs."""
+    with importing():
+        from . import formulas
+    return formulas
 
 
 def _recomposed(outer: Scheme, inner: Scheme, name: str, source: str, *facts: Any) -> Scheme:

@@ -19,7 +19,7 @@ from falcon._core.locks import importing
 from . import algebra, brent, facts
 from ._scheme import Scheme
 from .best import KEYS, LARGEST_VOLUME, BestTable
-from .loaders import SUFFIXES, from_record
+from .records import SUFFIXES, from_record
 
 _FORMAT = re.compile(r"(\d{1,4})x(\d{1,4})x(\d{1,4})(?::(\d{1,9}))?(.*)", re.ASCII)
 # The name that printed plans give to an image of a scheme whose name does not say its format.

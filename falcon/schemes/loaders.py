@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from io import BytesIO
 from os import PathLike
@@ -21,21 +21,16 @@ import numpy as np
 from falcon._core.files import read_file
 
 from . import brent, published, sms
-from ._checks import BrentError, as_matrices
+from ._checks import BrentError
 from ._coefficients import exact_array
 from ._scheme import Scheme, SchemeError
-from .published import MOST_COEFFICIENTS
+from .records import FORMULAS, MOST_WORK, SUFFIXES, assembled, from_record
 from .repair import proving
 
-FORMULAS = (".txt", ".exp")
-SUFFIXES = (".json", ".npz", ".sms", *FORMULAS, ".m", ".mpl")
 # Most bytes of a file. JSON takes up to 30 times as many in memory; no published archive has more.
 _MOST_TEXT, _MOST_JSON = 2**18, 2**23
 _MOST_BYTES = 2**24
 _TOO_LARGE = f"{{}}: it has more than {_MOST_JSON} bytes (archives: {_MOST_BYTES})"
-# To verify the schemes of a file (`brent.work`; 2^23 take a second), and 16 m k n. The catalogue's
-# largest takes 4000, all of AlphaTensor's file 33 million, the largest rational one 53 million.
-_MOST_WORK = 2**26
 _KEY = re.compile(r"\s*(\d{1,3})\s*,\s*(\d{1,3})\s*,\s*(\d{1,3})\s*", re.ASCII)
 
 
@@ -84,7 +79,7 @@ def load(path: str | PathLike[str], format: tuple[int, int, int] | None = None) 
         members = [x for x in members if x.format == tuple(format)]
     elif len(members) > 1:
         raise SchemeError(f"{path}: {len(members)} schemes ({held}); say which by format=(m, k, n)")
-    scheme = members[0].scheme(_MOST_WORK) if members else None
+    scheme = members[0].scheme(MOST_WORK) if members else None
     if scheme is None or (format is not None and scheme.format != tuple(format)):
         held = held if scheme is None else str(scheme.format)
         raise SchemeError(f"{path}: no scheme of format {tuple(format or ())}; it holds {held}")
@@ -113,7 +108,7 @@ def load_all(path: str | PathLike[str]) -> list[Scheme]:
 
 def load_each(path: str | PathLike[str]) -> Iterator[Scheme | SchemeError]:
     """Yield each scheme of a file, or what is wrong of it; raises as `load` for the whole file."""
-    left = _MOST_WORK
+    left = MOST_WORK
     for x in _members(Path(path)):
         try:
             made = x.scheme(left)
@@ -135,7 +130,7 @@ def factors_of(path: Path) -> tuple[np.ndarray, ...]:
     if len(members) != 1:
         raise SchemeError(f"{path}: {len(members)} schemes; expected one")
     try:
-        scheme = members[0].make(_MOST_WORK)
+        scheme = members[0].make(MOST_WORK)
     except BrentError as error:
         return error.factors
     except (TypeError, ValueError) as error:
@@ -170,7 +165,7 @@ def _members(path: Path) -> list[_Member]:
         except (TypeError, ValueError) as error:
             raise SchemeError(f"{path}: no three matrices of numbers ({error})") from None
         if held is not None:
-            return [_Member(where, None, partial(_assemble, *held, path.stem, source, True))]
+            return [_Member(where, None, partial(assembled, *held, path.stem, source, True))]
     if suffix in FORMULAS:
         return [_Member(where, None, partial(_from_text, text_of(data, path), path.stem, source))]
     if len(data) > _MOST_JSON:
@@ -204,34 +199,6 @@ def text_of(data: bytes, path: Path) -> str:
         raise SchemeError(f"{path}: no UTF-8 ({error})") from None
 
 
-def from_record(record: Any, default_name: str = "unnamed") -> Scheme:
-    """Build a scheme from parsed JSON in falcon's own or the flip-graph layout.
-
-    Raises TypeError or ValueError: it is none.
-    """
-    if not isinstance(record, dict):
-        raise SchemeError(f"expected a JSON object, got {type(record).__name__}")
-    if {"U", "V", "W"} <= record.keys():
-        dims: Any = [record.get(axis) for axis in "mkn"] if record.keys() & set("mkn") else None
-        rows = [record[factor] for factor in "UVW"]
-        rank, w_transposed = record.get("rank"), False
-    elif "n" in record and record.keys() & {"u", "u_sparse"}:
-        dims = record["n"] if isinstance(record["n"], list) else [record["n"]] * 3
-        try:
-            rows = published.of_record(record, dims)
-        except (AttributeError, LookupError, TypeError, ValueError) as error:
-            raise SchemeError(f"no rows u, v and w ({error!r:.200})") from None
-        rank, w_transposed = record.get("m"), True
-    else:
-        raise SchemeError("expected the fields m, k, n, U, V, W or n, m, u, v, w")
-    name = record.get("name", default_name)
-    source = record.get("source", "")
-    if not isinstance(name, str) or not isinstance(source, str):
-        raise SchemeError("name and source must be strings")
-    facts = {key: record[key] for key in ("kind", "levels", "sums") if key in record}
-    return _assemble(dims, rank, rows, name, source, w_transposed, **facts)
-
-
 def dump(scheme: Scheme, path: str | PathLike[str]) -> None:
     """Write a scheme as `Scheme.save` does; in JSON fractions become strings such as ``"1/2"``.
 
@@ -262,7 +229,7 @@ def _from_npz(data: bytes, path: Path) -> list[_Member]:
         raise SchemeError(f"{path}: the archive is empty")
     if entries.keys() == {"U", "V", "W"}:  # of np.savez(path, U=..., V=..., W=...)
         rows = [np.asarray(entries[x]) for x in "UVW"]
-        made = partial(_assemble, None, None, rows, path.stem, f"file {path.name}", False)
+        made = partial(assembled, None, None, rows, path.stem, f"file {path.name}", False)
         return [_Member(str(path), None, made)]
     members = []
     for key, factors in entries.items():
@@ -276,55 +243,16 @@ def _from_npz(data: bytes, path: Path) -> list[_Member]:
         rows = [np.asarray(x).T for x in factors]
         name = f"{m}x{k}x{n}:{rows[0].shape[0]}-{path.stem}"
         about = [m, k, n], None, rows, name, f"file {path.name}", True
-        members.append(_Member(where, (m, k, n), partial(_assemble, *about)))
+        members.append(_Member(where, (m, k, n), partial(assembled, *about)))
     return members
 
 
 def _from_sms(path: Path, most_work: int) -> Scheme:
     name, rows = sms.factors(path)
-    return _assemble(None, None, rows, name, f"file {path.name}", False, most_work)
+    return assembled(None, None, rows, name, f"file {path.name}", False, most_work)
 
 
 def _from_text(text: str, name: str, source: str, most_work: int) -> Scheme:
     with proving(text) as (U, V, W):
         brent.check_work("it", brent.work(*map(exact_array, (U, V, W), "UVW")), most_work)
         return Scheme(U, V, W, name, source=source)
-
-
-def _assemble(
-    dims: Any,
-    rank: Any,
-    rows: Sequence[Any],
-    name: str,
-    source: str,
-    w_transposed: bool,
-    most_work: int = _MOST_WORK,
-    **facts: Any,
-) -> Scheme:
-    """Check the sizes, find W's orientation, build; errors are those of the likelier orientation.
-
-    `dims` None: the sizes of rows tell the format. `facts`: `Scheme`'s kind, levels and sums.
-    """
-    for factor, values in zip("UVW", rows, strict=True):
-        if isinstance(values, np.ndarray) and values.size > MOST_COEFFICIENTS:
-            raise ValueError(f"{factor} has more than {MOST_COEFFICIENTS} coefficients")
-    if dims is not None and (
-        not isinstance(dims, list)
-        or len(dims) != 3
-        or not all(type(x) is int and 0 < x < 1000 for x in dims)
-    ):
-        raise SchemeError(f"the dimensions are {dims!r}; expected three positive integers")
-    U, V, W = as_matrices(*rows, format=dims, rank=rank, flat=True)
-    (r, m, k), n = U.shape, V.shape[2]
-    readings = [W, W.reshape(r, n, m).transpose(0, 2, 1)]
-    if w_transposed:
-        readings.reverse()
-    brent.check_work("it", 16 * m * k * n, _MOST_WORK)
-    brent.check_work("it", brent.work(U, V, W), most_work)
-    failed: list[BrentError] = []
-    for for_c in readings:
-        try:
-            return Scheme(U, V, for_c, name, source=source, **facts)
-        except BrentError as error:
-            failed.append(error)
-    raise min(failed, key=lambda error: error.failing)

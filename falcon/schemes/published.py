@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ._coefficients import LARGEST_COEFFICIENT
+from ._coefficients import LARGEST_COEFFICIENT, MOST_COEFFICIENTS
 
-# Per factor; and steps of writing out the sums of a reduced scheme.
-MOST_COEFFICIENTS, _MOST_STEPS = 2**23, 2**20
+# Steps of writing out the sums of a reduced scheme.
+_MOST_STEPS = 2**20
 _MATRIX = re.compile(r"\[\[[^][]*\](?:,\[[^][]*\])*\]")
 
 

@@ -11,7 +11,7 @@ import pytest
 from falcon import schemes
 from falcon.schemes import Scheme, SchemeError, dump, get, load, names, symmetries
 from falcon.schemes.catalogue import is_for_additions
-from falcon.schemes.loaders import from_record
+from falcon.schemes.records import from_record
 from falcon.schemes.writing import to_json
 
 from .support import FRACTIONAL
