@@ -15,7 +15,7 @@ from falcon._backends import BACKENDS
 from falcon._core.plan import Candidate, Method, Plan
 from falcon._core.policy import BLAS, PACKED, host_policy
 from falcon._core.problem import Problem
-from falcon._core.residual import Residual
+from falcon._core.residues import ResidueRunner
 from falcon._front import calls, planner
 from falcon._front.planner import weight
 from falcon._numpy.runner import NumpyRunner
@@ -348,9 +348,9 @@ class Doors:
 
     def wrong(self, change):
         """Let `change` have every result of NumPy's backend, and of products modulo p."""
-        for owner in (NumpyRunner, Residual):
+        for owner in (NumpyRunner, ResidueRunner):
 
-            def bound(self, *operands, right=owner.bound):
+            def bind(self, *operands, right=owner.bind):
                 run = right(self, *operands)
 
                 def wrong(a, b, c, out, *mirror):
@@ -359,7 +359,7 @@ class Doors:
 
                 return wrong
 
-            self._put((owner, "bound"), bound)
+            self._put((owner, "bind"), bind)
 
     def conversion(self, **functions):
         """Let `falcon.torch.convert_` call other functions, by the names that it has for them."""

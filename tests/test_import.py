@@ -33,7 +33,7 @@ LATER = (
     *("falcon._cpu.peak", "falcon._cpu.each", "falcon._cpu.measure", "falcon._core.timing"),
     *("falcon._front.tune", "falcon._front.verify", "falcon._front.pack", "falcon._front.contract"),
     *("falcon.decision.rewrites.residues", "falcon.decision.rewrites.triangle"),
-    *("falcon._core.reals", "falcon._core.residual", "falcon._core.modular"),
+    *("falcon._core.reals", "falcon._core.residues", "falcon._core.modular"),
     *("falcon.schemes.checking", "falcon.schemes.loaders", "falcon.schemes.published"),
     *("falcon.schemes.repair", "falcon.schemes.reading", "falcon.schemes.formulas"),
     *("falcon._front.freivalds", "falcon._front.verified"),

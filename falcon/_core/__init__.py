@@ -19,7 +19,7 @@
     rewrite.py   Rewrite: how a product is computed as others; Part, one of them
     reals.py     complex matrices on GPUs as real ones: sizes, copies, the plan
     runner.py    Runner: what runs a plan; batches and cuts by other runners
-    residual.py  what runs a product modulo p, and its memory
+    residues.py  what runs a product modulo p, and its memory
     pool.py      memory that is kept between calls
     bound.py     error bounds of a plan's products, growth of 16-bit schemes
     policy.py    Policy: when a backend's LCMAs are worth comparing, and what they must gain

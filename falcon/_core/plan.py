@@ -23,7 +23,7 @@ from .policy import Policy
 from .problem import Problem
 from .rewrite import WHOLE, Rewrite
 from .rewrite import Part as Part
-from .runner import Runner, Sparing
+from .runner import FallbackRunner, Runner
 
 
 class Backend(Protocol):
@@ -270,7 +270,7 @@ class Plan:
         p, a, b = self.problem, to_array("a", a), to_array("b", b)
         if p.is_exact:
             return np.zeros((p.M, p.N))
-        return (self.rewrite or WHOLE).bound(self, a, b, proved)
+        return (self.rewrite or WHOLE).error_bound(self, a, b, proved)
 
     @lazy
     def runner(self) -> Runner:
@@ -280,7 +280,7 @@ class Plan:
         runner, p = self.backend.runner(self), self.problem
         if self.options.scheme != "auto" or p.packed or p.reproducible or not self.workspace:
             return runner
-        return runner if p.device is not None else Sparing(runner, self._with_less_memory)
+        return runner if p.device is not None else FallbackRunner(runner, self._with_less_memory)
 
     def _with_less_memory(self) -> Runner | None:
         """Return what runs where the workspace of "auto" is not to be had; None: nothing less."""

@@ -41,7 +41,7 @@ class Rewrite:
         parts = tuple(replace(x, plan=x.plan.fitted(problem)) for x in plan.parts)
         return replace(plan, problem=problem, parts=parts)
 
-    def bound(self, plan: Any, a: np.ndarray, b: np.ndarray, proved: bool) -> np.ndarray:
+    def error_bound(self, plan: Any, a: np.ndarray, b: np.ndarray, proved: bool) -> np.ndarray:
         """Return an error bound for each entry: by default that of a product that is no other."""
         return error_bound(plan, a, b, proved)
 

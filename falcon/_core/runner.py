@@ -2,11 +2,11 @@
 
 ::
 
-    Plan --> backend.runner --> Runner --bound--> Bound, for operands that lie alike --> C
-             Sparing     with less memory, where there is not enough
-             Each        a batch, one product after the other
-             Cut         the parts of a symmetric product
-             Residual    slices of a product modulo p (`residual.py`)
+    Plan --> backend.runner --> Runner --bind--> BoundRun, for operands that lie alike --> C
+             FallbackRunner     with less memory, where there is not enough
+             BatchRunner        a batch, one product after the other
+             SymmetricRunner    the parts of a symmetric product
+             ResidueRunner      slices of a product modulo p (`residues.py`)
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from .symmetric import same_memory
 
 # Runs a plan on a, b, c, out and, if it was bound to one, a mirror, that lie, and overlap, as those
 # to which it was bound: of equal shapes, strides, types and alignment.
-Bound = Callable[..., None]
+BoundRun = Callable[..., None]
 
 
 class Runner:
     """Runs one plan; shared by threads, holds no operand."""
 
-    def bound(
+    def bind(
         self, a: Any, b: Any, c: Any, out: Any, alpha: Any = 1, beta: Any = 0, mirror: Any = None
-    ) -> Bound:
+    ) -> BoundRun:
         """Return what writes ``alpha a b + beta c`` to `out`, for operands like these.
 
         `b` may be packed. Of a batch, `a` and `b` broadcast to the batch of `out`. `c` is read only
@@ -36,19 +36,19 @@ class Runner:
         """
         if len(out.shape) > 2:
             whole = self._of_batch(a, b, out, alpha) if c is None else None
-            return whole or Each(self._single).bound(a, b, c, out, alpha, beta)
+            return whole or BatchRunner(self._single).bind(a, b, c, out, alpha, beta)
         return self._of_matrices(a, b, c, out, alpha, beta, mirror)
 
     def __call__(self, a: Any, b: Any, c: Any, out: Any, alpha: Any = 1, beta: Any = 0) -> None:
         """Bind, and run."""
-        self.bound(a, b, c, out, alpha, beta)(a, b, c, out)
+        self.bind(a, b, c, out, alpha, beta)(a, b, c, out)
 
     def _of_matrices(
         self, a: Any, b: Any, c: Any, out: Any, alpha: Any, beta: Any, mirror: Any
-    ) -> Bound:
+    ) -> BoundRun:
         raise NotImplementedError
 
-    def _of_batch(self, a: Any, b: Any, out: Any, alpha: Any) -> Bound | None:
+    def _of_batch(self, a: Any, b: Any, out: Any, alpha: Any) -> BoundRun | None:
         """Return what multiplies a batch in one call; None: its products run one by one."""
         return None
 
@@ -70,16 +70,16 @@ class PlanRunner(Runner):
         return type(self)(plan.fitted(plan.problem.single))
 
 
-class Sparing(Runner):
+class FallbackRunner(Runner):
     """A runner of the host, and the one that runs where it does not find the memory."""
 
     def __init__(self, runner: Runner, less: Callable[[], Runner | None]) -> None:
         self._runner, self._less = runner, less
 
-    def bound(
+    def bind(
         self, a: Any, b: Any, c: Any, out: Any, alpha: Any = 1, beta: Any = 0, mirror: Any = None
-    ) -> Bound:
-        usual = self._runner.bound(a, b, c, out, alpha, beta, mirror)
+    ) -> BoundRun:
+        usual = self._runner.bind(a, b, c, out, alpha, beta, mirror)
 
         def run(a: Any, b: Any, c: Any, out: Any, mirror: Any = None) -> None:
             try:
@@ -88,24 +88,24 @@ class Sparing(Runner):
                 less = self._less()
                 if less is None:
                     raise
-                less.bound(a, b, c, out, alpha, beta, mirror)(a, b, c, out, mirror)
+                less.bind(a, b, c, out, alpha, beta, mirror)(a, b, c, out, mirror)
 
         return run
 
 
-class Each(Runner):
+class BatchRunner(Runner):
     """Multiplies the matrices of a batch in turn, by the runner of one."""
 
     def __init__(self, one: Runner) -> None:
         self._one = one
 
-    def bound(
+    def bind(
         self, a: Any, b: Any, c: Any, out: Any, alpha: Any = 1, beta: Any = 0, mirror: Any = None
-    ) -> Bound:
+    ) -> BoundRun:
         batch = out.shape[:-2]
         at_a, at_b, first = _places(a, out), _places(b, out), (0,) * len(batch)
         added = None if c is None else c[first]
-        one = self._one.bound(a[at_a(first)], b[at_b(first)], added, out[first], alpha, beta)
+        one = self._one.bind(a[at_a(first)], b[at_b(first)], added, out[first], alpha, beta)
 
         def run(a: Any, b: Any, c: Any, out: Any, mirror: Any = None) -> None:
             for i in np.ndindex(*batch):
@@ -123,7 +123,7 @@ def _places(x: Any, out: Any) -> Callable[[tuple[int, ...]], tuple[int, ...]]:
     return lambda at: tuple(0 if n == 1 else i for n, i in zip(axes, at[extra:], strict=True))
 
 
-class Cut(Runner):
+class SymmetricRunner(Runner):
     """The parts of a symmetric product."""
 
     def __init__(self, parts: Sequence[tuple[Runner, slice, slice]], *, is_full: bool) -> None:
@@ -131,7 +131,7 @@ class Cut(Runner):
 
     def _of_matrices(
         self, a: Any, b: Any, c: Any, out: Any, alpha: Any, beta: Any, mirror: Any
-    ) -> Bound:
+    ) -> BoundRun:
         # A part may overwrite entries of c that a later part reads.
         copies = c is not None and np.may_share_memory(c, out) and not same_memory(c, out)
 
@@ -145,7 +145,7 @@ class Cut(Runner):
         of_parts = []
         for part in self._parts:
             x, y, z, to, *image = cut(part, a, b, c.copy() if copies else c, out)
-            of_parts.append((part, part[0].bound(x, y, z, to, alpha, beta, *image)))
+            of_parts.append((part, part[0].bind(x, y, z, to, alpha, beta, *image)))
 
         def run(a: Any, b: Any, c: Any, out: Any, mirror: Any = None) -> None:
             c = c.copy() if copies else c

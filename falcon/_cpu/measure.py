@@ -97,5 +97,5 @@ class _Bench:
             for x, rows, columns in ((self._a, M, K), (self._b, K, N), (self._c, M, N))
         )
         self.plans.append((problem, plan.method))
-        run = plan.runner.bound(a, b, None, c)
+        run = plan.runner.bind(a, b, None, c)
         return lambda: run(a, b, None, c)

@@ -17,7 +17,7 @@ from falcon._core.centring import may_centre
 from falcon._core.dtypes import DType
 from falcon._core.packed import PackedOperand, Weighted
 from falcon._core.plan import Plan
-from falcon._core.runner import Bound, PlanRunner
+from falcon._core.runner import BoundRun, PlanRunner
 from falcon._core.units import NONE
 
 from . import _core, blocking, pool, share
@@ -39,7 +39,7 @@ class CpuRunner(PlanRunner):
 
     def _of_matrices(
         self, a: Any, b: Any, c: Any, out: Any, alpha: Any, beta: Any, mirror: Any
-    ) -> Bound:
+    ) -> BoundRun:
         plan, problem = self._plan, self._plan.problem
         if problem.K == 0 and problem.operand.is_complex:  # as real products that is no shape
             return _zeros
@@ -58,7 +58,7 @@ class CpuRunner(PlanRunner):
             return run_small
         return self._product(numbers)
 
-    def _product(self, numbers: tuple[Any, Any]) -> Bound:
+    def _product(self, numbers: tuple[Any, Any]) -> BoundRun:
         """Return what multiplies by a workspace."""
         plan, problem, method = self._plan, self._plan.problem, self._plan.method
         left, right, layout = problem.operand.left, problem.operand.right, method.layout
@@ -126,7 +126,7 @@ class CpuRunner(PlanRunner):
 
         return run
 
-    def _of_batch(self, a: Any, b: Any, out: Any, alpha: Any) -> Bound | None:
+    def _of_batch(self, a: Any, b: Any, out: Any, alpha: Any) -> BoundRun | None:
         plan, p = self._plan, self._plan.problem
         copies = (*copied(p), not p.out_direct)
         if not plan.method.is_plain or (any(copies) and plan.options.workspace_limit is not None):

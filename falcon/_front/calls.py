@@ -20,7 +20,7 @@ from falcon._core.dtypes import DType
 from falcon._core.options import Options, are_default, settings
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
-from falcon._core.runner import Bound
+from falcon._core.runner import BoundRun
 from falcon._core.threads import limit_here
 from falcon._numpy.original import quiet_matmul
 
@@ -52,7 +52,7 @@ class State(NamedTuple):
 class Call(NamedTuple):
     """How a call was multiplied."""
 
-    run: Bound  # of a, b, c and out
+    run: BoundRun  # of a, b, c and out
     result: Callable[[], Any]  # makes a new one
     state: State
 
@@ -230,7 +230,7 @@ def remember(
     operands: tuple[Any, Any, Any, Any],
     arguments: tuple,
     state: State,
-    done: tuple[Plan, Bound] | None,
+    done: tuple[Plan, BoundRun] | None,
     result: Any,
     adapter: Adapter,
 ) -> None:

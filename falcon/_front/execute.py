@@ -2,7 +2,7 @@
 
 ::
 
-    gemm, matmul, gram --> Product --adapter--> Problem --planner--> Plan --> runner --> Bound
+    gemm, matmul, gram --> Product --adapter--> Problem --planner--> Plan --> runner --> BoundRun
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from falcon._core.options import Options, threads_of
 from falcon._core.packed import PackedOperand, Weighted
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
-from falcon._core.runner import Bound
+from falcon._core.runner import BoundRun
 from falcon._numpy.threads import limited
 
 from .adapters import Adapter
@@ -82,7 +82,7 @@ class Product:
             yield replace(self, a=a[at], b=b[at], c=c, out=self.out[at])
 
 
-def multiply(x: Product) -> tuple[Plan, Bound] | None:
+def multiply(x: Product) -> tuple[Plan, BoundRun] | None:
     """Compute the product, or those of a batch; return what did, None if that is not for others."""
     if 0 in x.out.shape:
         return None
@@ -122,11 +122,11 @@ def _write_added(x: Product) -> None:
         x.adapter.scale(x.c, x.beta, x.out, x.dtype)
 
 
-def _run(x: Product, plan: Plan) -> Bound:
+def _run(x: Product, plan: Plan) -> BoundRun:
     """Execute; return what did."""
     b = x.packed if isinstance(x.packed, PackedOperand) else x.b
     operands = x.a, b if x.weights is None else Weighted(b, x.weights), x.c, x.out
-    run = plan.runner.bound(*operands, x.alpha, x.beta)
+    run = plan.runner.bind(*operands, x.alpha, x.beta)
     start = perf_counter()
     run(*operands)
     seconds = perf_counter() - start

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from falcon._backends import BACKENDS, DEVICE, ENGINE, available_backends, device_backend
-from falcon._core import residual
+from falcon._core import residues
 from falcon._core.cpus import cpu_model
 from falcon._core.dtypes import FLOAT32, FLOAT64
 from falcon._core.options import SETTINGS, settings, thread_count
@@ -140,4 +140,4 @@ def release_workspace() -> None:
     is_loaded = device_backend.cache_info().currsize > 0  # else it keeps nothing
     for backend in (*BACKENDS.values(), *([device_backend()] if is_loaded else [])):
         backend.release_workspace()
-    residual.release()
+    residues.release()

@@ -14,7 +14,7 @@ from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS, Options, merged
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
-from falcon._core.runner import Bound
+from falcon._core.runner import BoundRun
 from falcon._numpy import original
 
 from . import booleans
@@ -139,7 +139,7 @@ def _multiplied(
     types: tuple[DType, DType],
     like: Sequence[Any],
     options: Options,
-) -> tuple[Any, tuple[Plan, Bound] | None]:
+) -> tuple[Any, tuple[Plan, BoundRun] | None]:
     """Multiply arrays of at least one axis; return `out` with all axes, or the new result.
 
     Also what `multiply` returns, for arrays of these shapes.
@@ -185,7 +185,7 @@ def _multiplied(
 
 def _by_moduli(
     adapter: Adapter, a: Any, b: Any, out: Any, dtype: Any, options: Options
-) -> tuple[np.ndarray, tuple[Plan, Bound] | None]:
+) -> tuple[np.ndarray, tuple[Plan, BoundRun] | None]:
     """Multiply modulo several numbers, whose axis is the first one of the result.
 
     Also return what `multiply` does, for matrices.

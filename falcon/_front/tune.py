@@ -314,7 +314,7 @@ def side_of(plan: Plan, method: Method, arrays: Sequence[np.ndarray]) -> Side:
     """Return a side of a comparison that runs a method for a plan's problem."""
     made = plan.instead(method, get_backend(method.backend))
     a, b, out = arrays
-    run, rest = made.runner.bound(a, b, None, out), made.backend.rest + PAUSE
+    run, rest = made.runner.bind(a, b, None, out), made.backend.rest + PAUSE
     more = ", more workspace" if method.large_workspace else ""  # names of sides must differ
     return Side.of(
         f"{method.backend} {method.label}{more}",

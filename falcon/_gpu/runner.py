@@ -16,7 +16,7 @@ from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
 from falcon._core.reals import chosen, composed
-from falcon._core.runner import Bound, PlanRunner
+from falcon._core.runner import BoundRun, PlanRunner
 from falcon.codegen.cuda_plan import ACCESS_BYTES
 
 from . import cublas, device, driver, embedded, kernels, repaired, workspaces
@@ -40,7 +40,7 @@ class GpuRunner(PlanRunner):
 
     def _of_matrices(
         self, a: Any, b: Any, c: Any, out: Any, alpha: Any, beta: Any, mirror: Any
-    ) -> Bound:
+    ) -> BoundRun:
         number = complex if self._plan.problem.operand.is_complex else float
         return Steps(self._plan, (a, b, c, out), number(alpha), number(beta))
 
@@ -62,7 +62,7 @@ class GpuRunner(PlanRunner):
             left.dtype is right.dtype is target.dtype
         )
 
-    def _of_batch(self, a: Any, b: Any, out: Any, alpha: Any) -> Bound | None:
+    def _of_batch(self, a: Any, b: Any, out: Any, alpha: Any) -> BoundRun | None:
         library = library_of(a)
         if not self._is_one_call(library, a, b, out):
             return None

@@ -8,7 +8,7 @@ import numpy as np
 
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
-from falcon._core.runner import Bound, PlanRunner
+from falcon._core.runner import BoundRun, PlanRunner
 from falcon._core.scaling import Scaling
 from falcon._core.units import of_packed
 
@@ -27,7 +27,7 @@ class NumpyRunner(PlanRunner):
 
     _plan: Plan
 
-    def _of_batch(self, a: Any, b: Any, out: Any, alpha: Any) -> Bound | None:
+    def _of_batch(self, a: Any, b: Any, out: Any, alpha: Any) -> BoundRun | None:
         problem, limit = self._plan.problem, self._plan.options.workspace_limit
         if alpha != 1 or problem.symmetric not in ("", "full") or not self._is_one_call(a, b):
             return None
@@ -48,7 +48,7 @@ class NumpyRunner(PlanRunner):
 
     def _of_matrices(
         self, a: Any, b: Any, c: Any, out: Any, alpha: Any, beta: Any, mirror: Any
-    ) -> Bound:
+    ) -> BoundRun:
         plan, problem = self._plan, self._plan.problem
         alone = alpha == 1 and c is None is mirror and isinstance(b, np.ndarray)
         alone = alone and self._is_one_call(a, b)
@@ -70,7 +70,7 @@ class NumpyRunner(PlanRunner):
         # NumPy selects its loops for types of other packages by the operands, not by dtype=.
         return not copied or (dtype.module == "numpy" and (limit is None or copied <= limit))
 
-    def _call(self, a: Any, b: Any) -> Bound:
+    def _call(self, a: Any, b: Any) -> BoundRun:
         """Return np.matmul, in the plan's type."""
         threads, kind = self._plan.threads, self._plan.problem.result.numpy
         multiply, cast = original.quiet_matmul, None if a.dtype == b.dtype == kind else kind
@@ -84,7 +84,7 @@ class NumpyRunner(PlanRunner):
 
         return run
 
-    def _product(self, alpha: Any, beta: Any, fits: bool) -> Bound:
+    def _product(self, alpha: Any, beta: Any, fits: bool) -> BoundRun:
         plan, problem = self._plan, self._plan.problem
         shape = problem.M, problem.N
         has_stages = plan.scheme is not None and 0 not in (*shape, problem.K)

@@ -18,7 +18,7 @@ from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Method
 from falcon._core.policy import host_policy
 from falcon._core.rates import Rates
-from falcon._core.runner import Each, Runner
+from falcon._core.runner import BatchRunner, Runner
 from falcon._core.symmetric import copy_triangle
 
 GEMM = {"float32": "sgemm", "float64": "dgemm", "complex64": "cgemm", "complex128": "zgemm"}
@@ -38,10 +38,10 @@ class Gemm(Runner):
     def __init__(self, problem):
         self._problem, self._call = problem, getattr(loaded()[0], GEMM[problem.operand.name])
 
-    def bound(self, a, b, c, out, alpha=1, beta=0, mirror=None):
+    def bind(self, a, b, c, out, alpha=1, beta=0, mirror=None):
         p, kind = self._problem, self._problem.operand.numpy
         if out.ndim > 2:
-            return Each(self).bound(a, b, c, out, alpha, beta)
+            return BatchRunner(self).bind(a, b, c, out, alpha, beta)
 
         def run(a, b, c, out, mirror=None):
             right = b.payload if isinstance(b, PackedOperand) else b

@@ -20,7 +20,7 @@ class Halves(Rewrite):
     def runner(self, plan):
         return Stacked([(x.plan.runner, x.rows) for x in plan.parts])
 
-    def bound(self, plan, a, b, proved):
+    def error_bound(self, plan, a, b, proved):
         some = [x.plan.error_bound(a[x.rows], b, proved=proved) for x in plan.parts]
         return np.concatenate(some)
 
@@ -38,7 +38,7 @@ class Stacked(Runner):
             a, c, out = (None if x is None else x[rows] for x in arrays)
             return a, b, c, out
 
-        made = [(y, x.bound(*of(y, a, c, out), alpha, beta)) for x, y in self._parts]
+        made = [(y, x.bind(*of(y, a, c, out), alpha, beta)) for x, y in self._parts]
 
         def run(a, b, c, out, mirror=None):
             for rows, product in made:

@@ -201,7 +201,7 @@ def test_what_was_repaired_before_is_classical(cupy, arithmetic):
     out = cupy.empty((40, 40), "complex64")
     for scheme in ("classical", "strassen"):
         plan = falcon.plan(x, y, scheme=scheme, arithmetic=arithmetic)
-        plan.runner.bound(x, y, None, out, 1j)._classical("a test", x, y, None, out)
+        plan.runner.bind(x, y, None, out, 1j)._classical("a test", x, y, None, out)
         assert (result(out) == 1j * (a @ b)).all()
 
 

@@ -22,7 +22,7 @@ from falcon._core.options import Options
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Backend, Candidate, Part, Plan
 from falcon._core.problem import Problem
-from falcon._core.residual import Residual, residues_like
+from falcon._core.residues import ResidueRunner, residues_like
 from falcon._core.rewrite import Rewrite
 from falcon._core.runner import Runner
 from falcon.decision.rates import rates
@@ -68,7 +68,7 @@ class Modular(Rewrite):
     def runner(self, plan: Plan) -> Runner:
         """Return what runs the slices, and the passes between them."""
         slices = [(x.plan.runner, x.inner) for x in plan.parts]
-        return Residual(self.way, slices, plan.backend.reduce, plan.threads)
+        return ResidueRunner(self.way, slices, plan.backend.reduce, plan.threads)
 
     def fitted(self, plan: Plan, problem: Problem) -> Plan:
         """Return the same: passes over the operands write what the parts multiply."""

@@ -23,7 +23,7 @@ from falcon._core.options import Options
 from falcon._core.plan import Backend, Candidate, Method, Part, Plan
 from falcon._core.problem import Problem
 from falcon._core.rewrite import Rewrite
-from falcon._core.runner import Cut, Runner
+from falcon._core.runner import Runner, SymmetricRunner
 from falcon.decision.search import Search, search_for
 from falcon.schemes import Scheme
 
@@ -37,9 +37,9 @@ class Triangle(Rewrite):
     def runner(self, plan: Plan) -> Runner:
         """Return what runs the parts one after the other."""
         parts = [(x.plan.runner, x.rows, x.columns) for x in plan.parts]
-        return Cut(parts, is_full=plan.problem.symmetric == "full")
+        return SymmetricRunner(parts, is_full=plan.problem.symmetric == "full")
 
-    def bound(self, plan: Plan, a: np.ndarray, b: np.ndarray, proved: bool) -> np.ndarray:
+    def error_bound(self, plan: Plan, a: np.ndarray, b: np.ndarray, proved: bool) -> np.ndarray:
         """Return the bounds of the blocks, and of their mirror images."""
         bound = np.empty((plan.problem.M, plan.problem.N))
         for x in plan.parts:

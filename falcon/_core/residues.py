@@ -1,4 +1,4 @@
-"""`Residual`: what runs a product modulo p, slice by slice of K, and the memory of its residues."""
+"""`ResidueRunner`: what runs a product modulo p, slice by slice, and the memory of its residues."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .cpus import kept_bytes
 from .modular import Residues
 from .packed import PackedOperand
 from .pool import Pool
-from .runner import Bound, Runner
+from .runner import BoundRun, Runner
 from .symmetric import same_memory
 
 # Small products modulo p that are kept with their memory, by what runs them and its thread, and
@@ -23,7 +23,7 @@ _MOST_READY, _SMALL = 32, 2**18
 _ready: dict[Any, Callable[..., None]] = {}
 
 
-class Residual(Runner):
+class ResidueRunner(Runner):
     """Slices of a product modulo p: residues of A and of B, their product, and the sums, reduced.
 
     `reduce`: that of the backend.
@@ -39,16 +39,16 @@ class Residual(Runner):
         self._way, self._slices = way, slices
         self._reduce, self._threads = reduce, threads
 
-    def bound(
+    def bind(
         self, a: Any, b: Any, c: Any, out: Any, alpha: Any = 1, beta: Any = 0, mirror: Any = None
-    ) -> Bound:
+    ) -> BoundRun:
         if len(self._way.results) > 1:
             return self._of_matrices(a, b, c, out, alpha, beta, mirror)
-        return super().bound(a, b, c, out, alpha, beta, mirror)
+        return super().bind(a, b, c, out, alpha, beta, mirror)
 
     def _of_matrices(
         self, a: Any, b: Any, c: Any, out: Any, alpha: Any, beta: Any, mirror: Any
-    ) -> Bound:
+    ) -> BoundRun:
         """Return what writes ``(alpha a b + beta c) % modulus``; `out` may overlap all operands.
 
         With several results, `out` holds one matrix for each.
@@ -101,7 +101,7 @@ class Residual(Runner):
         sums = np.frombuffer(memory, way.sums.numpy, prod(shape), end).reshape(shape)
         each = packed or len(sums) == 1
         batches = [*zip(of_a, of_b, sums, strict=True)] if each else [(of_a, of_b, sums)]
-        products = [(part.bound(x, y, None, z), x, y, None, z) for x, y, z in batches]
+        products = [(part.bind(x, y, None, z), x, y, None, z) for x, y, z in batches]
         left, right = way.of_operand(of_a), () if packed else way.of_operand(of_b)
         results = [(p, *way.of_sums(sums, p, alpha)) for p in way.results]
 
