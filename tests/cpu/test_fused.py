@@ -104,15 +104,33 @@ def entry(x, value):
     return x
 
 
+def faint(x):
+    """Numbers 1 and -1 whose mean, along rows, is too small to be seen in a part of a row."""
+    signs = np.where(np.arange(63) < 43, 1.0, -1.0)
+    rng = np.random.default_rng(4)
+    return np.concatenate([rng.permuted(np.tile(signs, (len(x), 1)), axis=1) for _ in range(8)], 1)
+
+
+def alike(x):
+    """Lines of which some are larger, but as large as those to which schemes add them."""
+    return x * np.where(np.arange(504) % 84 == 7, 5, 1)
+
+
+# Of 504 lines and steps: blocks of schemes are multiples of 84 lines, and of 63 steps.
 DATA = {
     "normal": (lambda a, b: (a, b), True),
     "whole numbers": (lambda a, b: (np.rint(9 * a), np.rint(9 * b)), True),
     "a small mean": (lambda a, b: (a + 0.1, b), True),
     "a mean": (lambda a, b: (a + 1, b), False),
-    "a mean of b in a part of K": (lambda a, b: (a, b + (np.arange(500) < 250)[:, None]), False),
+    "a mean of b in a part of K": (lambda a, b: (a, b + (np.arange(504) < 252)[:, None]), False),
+    "a mean of all of K alone": (lambda a, b: (faint(a), b), False),
+    "the same of b": (lambda a, b: (a, faint(b).T), False),
+    "rows in several groups": (lambda a, b: (alike(a.T).T, b), False),
+    "columns in several groups": (lambda a, b: (a, alike(b)), False),
     "one sign": (lambda a, b: (abs(a), abs(b)), False),
     "a row somewhat larger": (lambda a, b: (line(a, 0, 1.25), b), True),
-    "a column somewhat smaller": (lambda a, b: (a, line(b, 1, 0.8)), True),
+    "a column somewhat smaller": (lambda a, b: (a, line(b, 1, 0.9)), True),
+    "a column smaller": (lambda a, b: (a, line(b, 1, 0.75)), False),
     "a row": (lambda a, b: (line(a, 0, 1e3), b), False),
     "a column": (lambda a, b: (a, line(b, 1, 1e-3)), False),
     "a row of zeros": (lambda a, b: (line(a, 0, 0), b), False),
@@ -128,7 +146,7 @@ DATA = {
 def test_products_do_not_depend_on_how_operands_are_measured(doors, kind, sampled):
     rng = np.random.default_rng(3)
     change, is_plain = DATA[kind]
-    a, b = (x.astype("f4") for x in change(*rng.standard_normal((2, 500, 500))))
+    a, b = (x.astype("f4") for x in change(*rng.standard_normal((2, 504, 504))))
     if not sampled:  # all operands look plain: norms and sums alone say what they are
         doors.numbers(sampled_mean=np.inf, sampled_spread=np.inf)
     seen = doors.plain()
