@@ -232,9 +232,18 @@ int fl_sums_are_plain(const fl_pass *p, const falcon_plain *q);
 typedef struct {
     ptrdiff_t row, rows, col, cols;
 } fl_entries;
-/* Whether none of them is wanted; whether all are. */
-int fl_outside(const fl_pass *p, fl_entries e);
-int fl_inside(const fl_pass *p, fl_entries e);
+/* Whether none of them is wanted; whether all are.  Entry (i, j) of the pass is on C's diagonal where j - i ==
+ * diagonal, above it where j - i is more. */
+static inline int fl_outside(const fl_pass *p, fl_entries e) {
+    return p->triangle == FALCON_LOWER   ? e.col - (e.row + e.rows - 1) > p->diagonal
+           : p->triangle == FALCON_UPPER ? e.col + e.cols - 1 - e.row < p->diagonal
+                                         : 0;
+}
+static inline int fl_inside(const fl_pass *p, fl_entries e) {
+    return p->triangle == FALCON_LOWER   ? e.col + e.cols - 1 - e.row <= p->diagonal
+           : p->triangle == FALCON_UPPER ? e.col - (e.row + e.rows - 1) >= p->diagonal
+                                         : 1;
+}
 /* The columns [*first, *end) of row i that are wanted, i < e.rows, counted from e.col. */
 void fl_wanted(const fl_pass *p, fl_entries e, ptrdiff_t i, ptrdiff_t *first, ptrdiff_t *end);
 /* Copies those of e that were written to the mirror. */

@@ -90,9 +90,9 @@ static inline int idle(const fl_pass *p, fl_rect t) {
     return p->triangle && p->scheme->R == 1 && fl_outside(p, entries_of(p, t, 0, 0));
 }
 
-/* Do W's steps for one finished micro-tile of H_r (A's panel x, B's panel z). */
+/* Do W's steps for one finished micro-tile of H_r (a panel of A and one of B). */
 static void scatter(const fl_pass *p, const fl_buffers *buf, int r, const char *h, char *ct, ptrdiff_t ct_step,
-                    ptrdiff_t x, ptrdiff_t z) {
+                    fl_rect panels) {
     const falcon_kernel *kern = p->kern;
     const falcon_scheme *s = p->scheme;
     const int blocks = fl_blocks_of_c(s), parts = s->parts;
@@ -109,7 +109,7 @@ static void scatter(const fl_pass *p, const fl_buffers *buf, int r, const char *
         const int block = w->slot / parts;
         const int i = p->transposed ? block % p->m : block / p->n;
         const int j = p->transposed ? block / p->m : block % p->n;
-        const fl_entries e = entries_of(p, (fl_rect){x, x + 1, z, z + 1}, i, j);
+        const fl_entries e = entries_of(p, panels, i, j);
         if (e.rows <= 0 || e.cols <= 0)
             continue;
         if (parts == 2) {
@@ -304,6 +304,30 @@ static fl_walk walk_of(const fl_pass *p, const fl_buffers *buf, const fl_rect *t
     return w;
 }
 
+/* Kept panel i by streaming panel j. */
+static inline fl_rect micro_tile(const fl_pass *p, ptrdiff_t i, ptrdiff_t j) {
+    const ptrdiff_t x = p->b_kept ? j : i, z = p->b_kept ? i : j;
+    return (fl_rect){x, x + 1, z, z + 1};
+}
+
+/* The streaming panels *first to *end - 1 that are multiplied by kept panel i: those on one side of the diagonal. */
+static void wanted_panels(const fl_pass *p, const fl_walk *w, ptrdiff_t i, ptrdiff_t *first, ptrdiff_t *end) {
+    ptrdiff_t low = w->j0, high = w->j1 - 1;
+    *first = w->j0, *end = w->j1;
+    if (!p->triangle)
+        return;
+    const int idle_low = idle(p, micro_tile(p, i, low)), idle_high = idle(p, micro_tile(p, i, high));
+    if (idle_low == idle_high) {
+        *end = idle_low ? w->j0 : w->j1;
+        return;
+    }
+    while (high - low > 1) {
+        const ptrdiff_t at = (low + high) / 2;
+        *(idle(p, micro_tile(p, i, at)) == idle_low ? &low : &high) = at;
+    }
+    *(idle_low ? first : end) = high;
+}
+
 /* The micro-kernels for kept panel i: with a full streaming panel, and with its operand's last one. */
 static inline void variants(const fl_pass *p, const fl_walk *w, ptrdiff_t i, falcon_ukr_fn *inner,
                             falcon_ukr_fn *edge) {
@@ -340,15 +364,15 @@ static void tile_slice(const fl_pass *p, const fl_buffers *buf, const fl_walk *w
     for (ptrdiff_t i = w->i0; i < w->i1; i++) {
         falcon_ukr_fn inner, edge;
         variants(p, w, i, &inner, &edge);
-        ptrdiff_t ld_kept, ld_stream;
+        ptrdiff_t ld_kept, ld_stream, first, end;
+        wanted_panels(p, w, i, &first, &end);
         ahead_row(p, r, s, i, tile, next, &ahead);
         const char *kept = panel(p, &kept_panels, i, 0, &ld_kept);
         const int add = s > 0 ? FALCON_ADD : 0;
         int how = add;
         for (ptrdiff_t j = w->j0; j < w->j1; j++) {
             const char *streaming = panel(p, &streams, j, by_rows || i > w->i0, &ld_stream);
-            const ptrdiff_t x = b_kept ? j : i, z = b_kept ? i : j;
-            if (idle(p, (fl_rect){x, x + 1, z, z + 1})) {
+            if (j < first || j >= end) {
                 h += h_step, ct += micro;
                 continue;
             }
@@ -365,7 +389,7 @@ static void tile_slice(const fl_pass *p, const fl_buffers *buf, const fl_walk *w
             how = how & FALCON_KEEP ? add | FALCON_KEPT : add;
             if (last) {
                 const double t0 = update ? fl_now() : 0;
-                scatter(p, buf, r, h, ct, ct_step, x, z);
+                scatter(p, buf, r, h, ct, ct_step, micro_tile(p, i, j));
                 if (update)
                     *update += fl_now() - t0;
             }

@@ -5,19 +5,6 @@
  */
 #include "engine.h"
 
-/* Entry (i, j) of the pass is on C's diagonal where j - i == diagonal, above it where j - i is more. */
-int fl_outside(const fl_pass *p, fl_entries e) {
-    return p->triangle == FALCON_LOWER   ? e.col - (e.row + e.rows - 1) > p->diagonal
-           : p->triangle == FALCON_UPPER ? e.col + e.cols - 1 - e.row < p->diagonal
-                                         : 0;
-}
-
-int fl_inside(const fl_pass *p, fl_entries e) {
-    return p->triangle == FALCON_LOWER   ? e.col + e.cols - 1 - e.row <= p->diagonal
-           : p->triangle == FALCON_UPPER ? e.col - (e.row + e.rows - 1) >= p->diagonal
-                                         : 1;
-}
-
 void fl_wanted(const fl_pass *p, fl_entries e, ptrdiff_t i, ptrdiff_t *first, ptrdiff_t *end) {
     const ptrdiff_t on = p->diagonal + e.row + i - e.col; /* the column that is on the diagonal */
     *first = p->triangle == FALCON_UPPER ? FL_MAX(0, on) : 0;
