@@ -22,6 +22,7 @@ from falcon._core.dtypes import of
 from falcon._core.progress import Progress
 from falcon._front.freivalds import Freivalds, Scaled, Verification, times_modulo
 from falcon._front.verify import run_test
+from falcon._numpy.threads import limited
 
 from .cluster import client, current_cluster
 from .grid import check_known, matrices
@@ -241,7 +242,8 @@ def _times(
     """Multiply a chunk; `about`: which columns are kept, and the exponent, if that is known."""
     with np.errstate(all="ignore"):
         scaled = Scaled(x, kind, *about)
-        product, norms, fourths = scaled.times(vectors, weights)
+        with limited(1):  # of small strips: a BLAS's threads wait longer than they multiply
+            product, norms, fourths = scaled.times(vectors, weights)
         return _Part.of(scaled, scaled.rows, norms, product, fourths)
 
 
