@@ -46,7 +46,7 @@ def to_array(name: str, value: Any) -> np.ndarray:
     if value is None:
         raise TypeError(f"{name} is None; expected an array")
     kind = type(value)
-    reason = _why_not_dense(name, value)
+    reason = why_not_dense(name, value)
     if reason is not None:
         raise TypeError(f"{name} is {reason}")
     # Check the object, not its class: only tensors on a GPU have the attribute.
@@ -94,10 +94,10 @@ def _values(name: str, frame: Any) -> Any:
 
 def is_dense(value: Any) -> bool:
     """Whether a value may be a dense array in memory."""
-    return _why_not_dense("", value) is None
+    return why_not_dense("", value) is None
 
 
-def _why_not_dense(name: str, value: Any) -> str | None:
+def why_not_dense(name: str, value: Any) -> str | None:
     """Say why a value is not a dense array in memory, and what to do; None if it may be."""
     kind = type(value)
     if hasattr(kind, "tocsr"):  # SciPy's, CuPy's and others' sparse matrices
@@ -110,7 +110,7 @@ def _why_not_dense(name: str, value: Any) -> str | None:
     if hasattr(kind, "__dask_graph__"):
         if value.__dask_graph__() is None:  # xarray's and pint's, unless they hold Dask arrays
             return f"a {kind.__name__}, whose units or labels would be lost: pass its values"
-        how = f"use {name}.compute(), or falcon.dask"
+        how = f"use {name}.compute(), or falcon.dask.matmul, gemm or gram, chunk by chunk"
         return f"a Dask collection, which is not computed yet: {how}"
     return None
 

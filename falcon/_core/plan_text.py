@@ -7,6 +7,8 @@ from typing import Any
 from .centring import may_centre
 from .text import format_table
 
+_LONG = 10.0  # seconds, from which times are not in ms
+
 
 def summary(plan: Any) -> str:
     """Return what will run, and what is predicted, in a few lines."""
@@ -28,8 +30,9 @@ def summary(plan: Any) -> str:
     lines.append(f"  workspace  {plan.workspace / 2**20:.1f} MiB")
     if plan.seconds:
         total = sum(time for _, time in plan.seconds)
-        parts = ", ".join(f"{name} {time * 1e3:.2f}" for name, time in plan.seconds)
-        lines.append(f"  predicted  {total * 1e3:.2f} ms ({parts})")
+        unit, per_second = ("ms", 1e3) if total < _LONG else ("s", 1)
+        parts = ", ".join(f"{name} {time * per_second:.2f}" for name, time in plan.seconds)
+        lines.append(f"  predicted  {total * per_second:.2f} {unit} ({parts})")
         if plan.rates:
             lines.append(f"  rates      {plan.rates}")
     return "\n".join(lines)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from falcon._backends import DEVICE, LIBRARY
-from falcon._core.arrays import takes_over, to_array, to_target
+from falcon._core.arrays import takes_over, to_array, to_target, why_not_dense
 from falcon._core.dtypes import native
 from falcon._core.observe import warn_caller
 from falcon._core.options import Options, threads_of
@@ -91,7 +91,10 @@ def _check_not_by_name(adapter: Adapter, operands: Mapping[str, Any], options: O
         for name, x in operands.items()
         if x is not None
     )
-    raise TypeError(f"{what} needs plain numeric arrays of at least one axis; got {got}")
+    given = operands.items()
+    reasons = (f"; {name} is {why}" for name, x in given if (why := why_not_dense(name, x)))
+    why = next(reasons, "")
+    raise TypeError(f"{what} needs plain numeric arrays of at least one axis; got {got}{why}")
 
 
 def einsum_operands(

@@ -132,7 +132,7 @@ class Freivalds:
             self._rows &= is_finite
 
     def scaled(self, x: Any, *about: Any) -> Any:
-        """Return a `Scaled` matrix; `falcon.dask` has its own, in chunks."""
+        """Return a `Scaled` matrix; that of `falcon.dask` is measured when it is multiplied."""
         return Scaled(x, *about)
 
     def times(self, x: Any, vectors: np.ndarray) -> np.ndarray:
@@ -143,21 +143,22 @@ class Freivalds:
 
     def _prepare(self, a: Scaled, b: Scaled, c: Scaled | None, alpha: Any, beta: Any) -> None:
         """Compute the expected ``(alpha a b + beta c) x``, divided by 2 to the `_exponent`."""
-        self._rows, self._columns, self._inner = a.rows, b.columns, a.shape[1]
         norms = b.column_norms()
+        self._columns, self._inner = b.columns, a.shape[1]
         # Columns of zeros are tested too, beside the largest ones.
         norms[(norms == 0) | self._uneven] = norms.max(initial=0) or 1.0
         scales = np.minimum(1 / norms, _LARGEST_SCALE) * self._columns
         self._x *= scales[:, None]
         self._sizes = np.square(scales.astype(np.float64))
         self._underflows = self._inner * max(_size(alpha), 1.0)
+        image, lines, _ = b.times(self._x, self._sizes)
+        image, norms, fourths = a.times(image, np.ones(self._inner))
+        self._rows = a.rows
         alpha, of_product = _normalised(alpha, a.exponent + b.exponent)
         beta, of_added = (0.0, of_product) if c is None else _normalised(beta, c.exponent)
         self._exponent = max(of_product, of_added)
         alpha = alpha * np.ldexp(1.0, of_product - self._exponent)
         beta = beta * np.ldexp(1.0, of_added - self._exponent)
-        image, lines, _ = b.times(self._x, self._sizes)
-        image, norms, fourths = a.times(image, np.ones(self._inner))
         if self._uneven:
             norms, fourths = (np.full_like(x, x.max(initial=0)) for x in (norms, fourths))
         self._expected = alpha * image
@@ -197,13 +198,13 @@ class Freivalds:
         if of(out.dtype).module == "numpy":
             kind = np.result_type(kind, out.dtype)
         scaled = self.scaled(out, kind, self._columns, self._exponent)
+        image, norms, _ = scaled.times(self._x, self._sizes)
         overflown = self._rows & ~scaled.rows
         limit = min((np.longdouble(x.finfo.max) for x in types), default=np.inf)
         if overflown.any() and not self._largest * max(growth, 1.0) >= limit:
             why = "wrong: an entry is not finite, though its operands are"
             return Verification(False, float("inf"), 1.0, why)
         rows = self._rows & scaled.rows
-        image, norms, _ = scaled.times(self._x, self._sizes)
         difference = image - self._expected
         residual = _row_norms(difference)[rows]
         tolerance = self._tolerance(norms, types, growth)[rows]

@@ -44,7 +44,7 @@ def placed(x: Any, y: Any, c: Any) -> Iterator[float]:
     Raises
     ------
     ValueError
-        x or y is no matrix.
+        x or y is no matrix, or c is not their product.
     RuntimeError
         As `matmul`.
 
@@ -59,6 +59,11 @@ def placed(x: Any, y: Any, c: Any) -> Iterator[float]:
     x, y = matrices(x=x, y=y)
     grid, on = Grid.of(x, y), current_cluster(None)
     M, N, K = grid.counts
+    if c.numblocks != (M, N):
+        raise ValueError(
+            f"c has shape {c.shape} and {c.numblocks} chunks; expected the product of x {x.shape} "
+            f"and y {y.shape}, of {(M, N)} chunks"
+        )
     if len(on.addresses) < 2 or len(on.addresses) > M * N:
         yield 0.0
         return

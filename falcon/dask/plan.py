@@ -11,7 +11,7 @@ from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
-from dask.utils import format_bytes
+from dask.utils import format_bytes, format_time
 
 from falcon._core.dtypes import DType, of
 from falcon._core.keywords import CallOptions, takes_options
@@ -32,6 +32,7 @@ _SHARE = 0.6  # of the memory, at which workers of distributed begin to write ch
 _INPUTS = 0.25  # of a task's room, for the chunks that it reads
 _WORKSPACE = 0.125  # of it, at most, for falcon's own buffers
 _LEAST_WORKSPACE = 2**24
+_MINUTES = 600  # seconds, from which times are in minutes or more
 # How much longer a product of chunks may take with less workspace: in general, and with
 # reread=True, which is for arrays that do not fit.
 _FRUGAL, _MOST_FRUGAL = 1.02, 1.08
@@ -145,7 +146,7 @@ class GridPlan:
             f"{', '.join(on.kernels) or 'kernels not known'}",
             f"  tasks      {tasks}; {self.products} product{'s' * (self.products != 1)} each, "
             f"{'read' if self.reread else 'given'} their chunks",
-            *([] if self.chunk is None else [f"  total      {self._total(tasks)}"]),
+            *([] if self.chunk is None else [f"  total      {self._total(tasks)}", self._memory()]),
             *(f"  advice     {x}" for x in self.advice),
         ]
         return "\n".join([*lines, "", chunk] if chunk else lines)
@@ -160,10 +161,33 @@ class GridPlan:
         products = prod(map(sum, grid.chunks)) * grid.sizes[2] / prod(grid.largest)
         at_once = max(1, min(self.cluster.slots, tasks))
         seconds = predicted(self.chunk).total * products / at_once
+        time = f"{seconds:.{0 if seconds > 10 else 2}f} s"
         return (
-            f"{seconds:.{0 if seconds > 10 else 2}f} s, if workers are as fast as this machine; "
-            f"{format_bytes(read)} of chunks are read"
+            f"{time if seconds < _MINUTES else format_time(seconds)}, if workers are as fast as "
+            f"this machine; {format_bytes(read)} of chunks are read"
         )
+
+    def _memory(self) -> str:
+        """Return the bytes that a task takes at most, and a worker: those of its tasks and share.
+
+        The share is of x, y and the product, if they are kept by the workers.
+        """
+        assert self.chunk is not None and self.operand is not None
+        grid, on, K = self.grid, self.cluster, len(self.grid.K)
+        kinds = self.operand.left.numpy, self.operand.right.numpy, self.result.numpy
+        sides = zip((grid.x, grid.y, grid.chunks), kinds, strict=True)
+        sizes = [(axes, kind.itemsize) for axes, kind in sides]
+        left, right, made = (prod(map(max, axes)) * size for axes, size in sizes)
+        if self.reread:
+            read = left + right + max(left, right)  # the one that is being read, twice
+        else:  # of axes that are cut finer than the chunks, one chunk serves several products
+            counts = (ceil(self.products * len(axis) / K) for axis in (grid.x[-1], grid.y[-2]))
+            read = sum(n * size for n, size in zip(counts, (left, right), strict=True))
+        is_added = self.adds_c or max(map(len, self.steps)) > 1
+        task = read + made * (1 + is_added) + self.chunk.workspace
+        kept = 0 if self.reread else sum(prod(map(sum, axes)) * size for axes, size in sizes)
+        worker = ceil(on.slots / on.workers) * task + kept // on.workers
+        return f"  memory     {format_bytes(task)} in a task, {format_bytes(worker)} in a worker"
 
 
 @takes_options(*KEYWORDS)

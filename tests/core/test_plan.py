@@ -82,6 +82,12 @@ def test_explain_lists_the_candidates_and_their_reasons():
     assert "max_growth 1.00" in chosen(growth=1.0).explain(10**6)
 
 
+def test_long_times_are_in_seconds():
+    assert " ms (" in str(chosen())
+    text = str(chosen((20000, 20000, 20000)))
+    assert " s (" in text and " ms (" not in text
+
+
 def test_explain_compares_the_costs_with_the_saving():
     p = chosen(rates=SLOW_MEMORY)
     assert p.scheme is None

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import tempfile
 import threading
 import time
 from contextlib import contextmanager
@@ -72,6 +73,24 @@ def test_products(client):
     np.testing.assert_array_equal(made.compute(), a @ b)
     np.testing.assert_array_equal(falcon.dask.matmul(x.T, x).compute(), a.T @ a)
     assert falcon.dask.verify(x, y, made)
+
+
+def test_verify_makes_each_chunk_once(client, tmp_path):
+    (a, x), (b, y) = integers((60, 80), 20), integers((80, 40), (40, 20), 1)
+    names = [(x, "x"), (y, "y"), (da.from_array(a @ b, 30), "c")]
+    made = [
+        v.map_blocks(noted, folder=tmp_path, start=name, dtype=float, meta=v._meta)
+        for v, name in names
+    ]
+    assert falcon.dask.verify(*made)
+    found = [path.name.rpartition("-")[0] for path in tmp_path.iterdir()]
+    assert len(found) == len({*found}) == sum(x.npartitions for x in made)
+
+
+def noted(x, folder, start, block_id=None):
+    """Leave a file of another name each time."""
+    with tempfile.NamedTemporaryFile(dir=folder, prefix=f"{start}{block_id}-", delete=False):
+        return x
 
 
 def test_persisted_chunks_are_not_read_again(client):

@@ -11,6 +11,7 @@ from falcon._core.rates import Rates
 
 da = pytest.importorskip("dask.array")
 dask = pytest.importorskip("dask")
+format_bytes = pytest.importorskip("dask.utils").format_bytes
 api = pytest.importorskip("falcon.dask.api")
 cluster = pytest.importorskip("falcon.dask.cluster")
 place = pytest.importorskip("falcon.dask.place")
@@ -209,6 +210,20 @@ def test_plan_explains():
         assert falcon.dask.plan(x, x, threads=3).chunk.threads == 3
 
 
+def test_plan_tells_time_and_memory(monkeypatch):
+    """In units that a reader knows, whatever the size; by tasks, and by workers."""
+    on = cluster.Cluster(2, 4, 1, 8 * 2**30, ("avx2",))
+    monkeypatch.setattr(planning, "current_cluster", lambda *_, **__: on)
+    x = da.zeros((2**17, 2**17), chunks=2**13)
+    given, read = (falcon.dask.plan(x, x, reread=reread) for reread in (False, True))
+    for made, share in ((given, 3 * x.nbytes // 2), (read, 0)):
+        assert re.search(r"total      (\d+ms|\d+m|\d+hr) \d+(m|s), if workers", str(made))
+        chunks = 3 if made is read else 2 * made.products
+        task = (chunks + 1 + (made is given)) * 8 * 2**26 + made.chunk.workspace
+        told = re.search("memory     (.*) in a task, (.*) in a worker", str(made))
+        assert told.groups() == tuple(map(format_bytes, (task, 2 * task + share)))
+
+
 @pytest.mark.parametrize("num_workers", [1, 30])
 def test_the_products_of_all_tasks_are_planned(num_workers):
     """And no others: `Step` and `GridPlan.plans` agree on sizes and on what is added to."""
@@ -305,10 +320,27 @@ def test_bad_arguments():
         (lambda: gemm(x, x, x, beta="1"), TypeError, "beta is '1'"),
         (lambda: gemm(x, x, alpha=1j), TypeError, "alpha is 1j"),
         (lambda: falcon.dask.placed(x, x[0], x).__enter__(), ValueError, r"y has shape \(20,\)"),
+        (lambda: falcon.dask.placed(x, x, x[:9]).__enter__(), ValueError, r"c has shape \(9, 20\)"),
         (lambda: falcon.dask.verify(x, x, x[:3]), ValueError, "shapes do not fit"),
     ):
         with pytest.raises(error, match=message):
             call()
+
+
+def test_falcons_other_functions_name_those_for_dask():
+    x = da.ones((20, 20), chunks=10)
+    remedy = r"(a|operand 0) is a Dask collection.*\.compute\(\), or falcon\.dask\.matmul"
+    strassen = {"scheme": "strassen"}
+    for call in (
+        lambda: falcon.matmul(x, x, **strassen),
+        lambda: falcon.einsum("ij,jk->ik", x, x, **strassen),
+        lambda: falcon.gemm(x, x),
+        lambda: falcon.plan(x, x),
+        lambda: falcon.verify(x, x, x),
+    ):
+        with pytest.raises(TypeError, match=remedy):
+            call()
+    assert type(falcon.matmul(x, x)) is da.Array  # Dask's own, as of np.matmul
 
 
 @pytest.mark.parametrize(
