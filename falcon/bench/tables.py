@@ -42,7 +42,7 @@ def doubts(document: dict[str, Any]) -> tuple[list[str], list[str]]:
         for name, y in x["speedups"].items():
             ratios += 1
             found = estimate_of(y, x.get("disturbed", ""))
-            if found.verdict == "undecided":
+            if found.verdict == "undecided" and not found.disturbed:
                 open_ones.append(f"{key} ({name}, {interval(found)})")
     if threads:
         others.append(f"not all sides had {document['threads']} threads: {', '.join(threads)}")
