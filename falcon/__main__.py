@@ -221,6 +221,7 @@ def _plan(options: argparse.Namespace) -> int:
 
 def _compare(plan: Plan, options: argparse.Namespace, first: str) -> None:
     """Measure the candidates of a plan and print the table; `first`: the name of what runs."""
+    from falcon._core.timing import withheld
     from falcon._front.tune import COLUMNS, compare, duration, rivals
     from falcon.bench.tables import INTERVAL
 
@@ -241,6 +242,8 @@ def _compare(plan: Plan, options: argparse.Namespace, first: str) -> None:
     print(f"\nmedian of {count} interleaved rounds; time over that of {first}: "
           f"median ratio, pair by pair,\n{INTERVAL}\n")  # fmt: skip
     print(format_table(rows, left=2))
+    if why := measured[0].ratio.disturbed:
+        print(f"\nundecided: {withheld(why)}")
 
 
 def _tune(options: argparse.Namespace) -> int:

@@ -105,7 +105,7 @@ class OnDask(Comparison):
                               rest) for name, call in multiply.items()]  # fmt: skip
             for x in sides:
                 x.first = sides[0]
-            yield Prepared([Side(x.name, x, 0.0, x.about) for x in sides], note=note)
+            yield Prepared([Side(x.name, x, 0.0, about=x.about) for x in sides], note=note)
 
 
 class NumpyThreads(WorkerPlugin):

@@ -34,8 +34,8 @@ __all__ = ["BLAS", "PACKED", "Candidate", "Doors", "Method", "Plan", "Problem", 
 NUMBERS = {
     "kept_calls": "_front.calls._MOST", "kept_plans": "_front.planner._CACHED_PLANS",
     "rows_to_pack_for": "_front.pack._USUAL_ROWS", "checked_size": "_check.steps._LEAST",
-    "copied_at_once": "_cpu.residues._ELEMENTS", "disturbed": "_core.fit._DISTURBED",
-    "least_cpu": "_core.fit._LEAST_CPU", "least_parts": "_front.views._LEAST_PARTS",
+    "copied_at_once": "_cpu.residues._ELEMENTS", "disturbed": "_core.timing._DISTURBED",
+    "least_cpu": "_core.timing._LEAST_CPU", "least_parts": "_front.views._LEAST_PARTS",
     "weighted_panel": "_front.gram_products._PANEL",
     "shortest_part": "_front.views._SHORTEST_PART", "first_progress": "_core.progress._FIRST",
     "next_progress": "_core.progress._NEXT", "renewed_progress": "_core.progress._RENEWED",
@@ -91,6 +91,7 @@ class Clock:
 
     def __init__(self, rests):
         self.now, self.slept, self._rests = 0.0, [], rests
+        self.share = 1.0  # of a CPU that this process has
 
     def move(self, seconds):
         self.now += seconds
@@ -246,11 +247,13 @@ class Doors:
         self._put("falcon._gpu.backend.measure", lambda *_: found)
 
     def clock(self, rests=True):
-        """Return a `Clock` that time.perf_counter, monotonic and sleep go by."""
+        """Return a `Clock` that time.perf_counter, monotonic, process_time and sleep go by."""
         made = Clock(rests)
         for owner, name in ((time, "perf_counter"), (time, "monotonic"),
                             ("falcon._core.fit", "perf_counter")):  # fmt: skip
             self._put((owner, name), lambda: made.now)
+        for owner in (time, "falcon._core.fit"):
+            self._put((owner, "process_time"), lambda: made.share * made.now)
         self._put((time, "sleep"), made.sleep)
         return made
 

@@ -18,15 +18,13 @@ from .method import Method
 from .model import seconds
 from .problem import Problem
 from .rates import UNMEASURED, DisturbedError, Rates, classical_terms
-from .timing import timed
+from .timing import disturbance, timed
 
 # The rates that are fitted; at a speed of _FAST nothing takes time.
 _TERMS = "multiply", "add", "bandwidth"
 _FAST = 1e30
-# Rounds of which the times count, at least. Other programs disturb a call whose middle half of
-# rounds is that far apart, relative to the quickest; half of the calls may be disturbed. They
-# disturb all calls if this process has less than that share of a CPU.
-_LEAST_ROUNDS, _DISTURBED, _LEAST_CPU = 3, 0.15, 0.9
+# Rounds of which the times count, at least.
+_LEAST_ROUNDS = 3
 
 
 def fit_rates(
@@ -103,7 +101,7 @@ def timed_in_turn(calls: Sequence[Callable[[], Any]], budget: float) -> list[flo
     """Return the typical seconds of calls that are timed in turn, as often as `budget` allows.
 
     A disturbance then affects a round of each call, not all rounds of one.
-    Raises DisturbedError: half of the calls took times that differ too much, or all had to wait.
+    Raises DisturbedError: see `disturbance`.
     """
     rounds: list[list[float]] = []
     for call in calls:  # touches the memory
@@ -113,13 +111,10 @@ def timed_in_turn(calls: Sequence[Callable[[], Any]], budget: float) -> list[flo
     while len(rounds) < _LEAST_ROUNDS or perf_counter() < end:
         rounds.append([timed(call) for call in calls])
     share = (process_time() - used) / max(perf_counter() - began, 1e-9)
-    if share < _LEAST_CPU:
-        raise DisturbedError(f"this process had {share:.0%} of a CPU")
-    low, high = np.percentile(rounds, (25, 75), axis=0)
-    spread = float(np.median(high / low - 1))
-    if spread > _DISTURBED:
-        raise DisturbedError(f"equal calls took times that differ by {spread:.0%}")
-    return [float(x) for x in low]
+    times = [*zip(*rounds, strict=True)]
+    if why := disturbance(times, share):
+        raise DisturbedError(why)
+    return [float(x) for x in np.percentile(times, 25, axis=1)]
 
 
 def fastest(call: Callable[[], Any], repeats: int) -> float:

@@ -24,7 +24,7 @@ from . import checks
 from .arithmetic import NAMES
 from .checks import parse_bool
 from .environment import OTHER_VARIABLES
-from .text import did_you_mean
+from .text import did_you_mean, unexpected
 from .threads import within_limits
 
 _log = logging.getLogger("falcon")
@@ -251,12 +251,7 @@ def merged(function: str, names: tuple[str, ...], keywords: Mapping[str, Any]) -
         return current
     unknown = keywords.keys() - set(names)
     if unknown:
-        name = min(unknown)
-        meant = did_you_mean(name, (*names, *arguments.get(function, ())))
-        raise TypeError(
-            f"{function}() got an unexpected keyword argument {name!r}{meant}; "
-            f"its options are {', '.join(names)}"
-        )
+        raise unexpected(function, min(unknown), names, arguments.get(function, ()))
     given = {
         name: value
         for name, value in keywords.items()

@@ -19,19 +19,19 @@ class Progress:
     A context manager; a thread writes, so that it also speaks within long steps. On a terminal the
     line is gone in the end.
 
-    `total`: of what `step` and `at` count, in `unit`; None: it is not known.
+    `total`: of what `step` and `at` count, in `unit`, or the least; None: it is not known.
     `text`: what is being done now.
     """
 
     def __init__(self, text: str, total: float | None = None, unit: str = "steps") -> None:
         self._text, self._total, self._unit = text, total, unit
-        self.count = 0.0
+        self.count, self._of = 0.0, ""
         self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
         self._lock, self._ended = threading.Lock(), threading.Event()
         self._thread = threading.Thread(target=self._write, daemon=True)
 
     def __enter__(self) -> Progress:
-        self._start = time.monotonic()
+        self._start = self._begun = time.monotonic()
         self._thread.start()
         return self
 
@@ -47,6 +47,11 @@ class Progress:
     def step(self, _: object = None) -> None:
         """Count a step that is done."""
         self.count += 1
+
+    def part(self, total: float, unit: str) -> None:
+        """Begin a part of the work: what counts, and the time that is left, are those of it."""
+        self._begun, self._of = time.monotonic(), " for these"
+        self.count, self._total, self._unit = 0.0, total, unit
 
     def at(self, count: float, total: float | None = None) -> None:
         """Set how much is done, and of how much it is if that was not known."""
@@ -71,12 +76,14 @@ class Progress:
                     wait = _NEXT
 
     def _line(self) -> str:
-        passed = time.monotonic() - self._start
-        done = _minutes(passed)
+        now = time.monotonic()
+        done = _minutes(now - self._start)
         if self._total is not None:
-            done += f", {self.count:.4g} of {self._total:.4g} {self._unit}"
+            total = f" of {self._total:.4g}" if self.count <= self._total else ""
+            done += f", {self.count:.4g}{total} {self._unit}"
             if 0 < self.count < self._total:
-                done += f", about {_minutes(passed * max(self._total / self.count - 1, 0))} left"
+                left = (now - self._begun) * max(self._total / self.count - 1, 0)
+                done += f", about {_minutes(left)} left{self._of}"
         return f"[{done}] {self._text}"
 
     @property

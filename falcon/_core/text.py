@@ -21,6 +21,16 @@ def format_table(rows: Sequence[Sequence[str]], left: int = 1) -> str:
     return "\n".join(lines)
 
 
+def unexpected(
+    function: str, name: str, known: Sequence[str], more: Iterable[str] = ()
+) -> TypeError:
+    """Return the error of an unknown keyword; `more`: arguments that are no options."""
+    return TypeError(
+        f"{function}() got an unexpected keyword argument {name!r}"
+        f"{did_you_mean(name, (*known, *more))}; its options are {', '.join(known)}"
+    )
+
+
 def did_you_mean(word: str, known: Iterable[str], prefix: str = "") -> str:
     """Return ``" (did you mean 'strassen'?)"`` for a word like a known one, else "".
 

@@ -4,19 +4,21 @@ The speed of a machine drifts, so only times close to each other are compared: i
 side is timed once, in a random order, and the result is the median over the rounds of the ratio of
 two sides. Rounds are short and many: medians of 70 to 400 agreed to 0.2 % beside a busy neighbour,
 where least times were 12 % off. They are added until every ratio is known to `TOLERANCE`, or until
-a limit.
+a limit. `disturbance` says whether other programs took so much of the machine that they say little.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import cache, partial
+from dataclasses import asdict, dataclass, replace
+from functools import cache
 from math import comb, exp, inf, log, sqrt
 from random import Random
 from statistics import median
 from typing import Any, Self
+
+import numpy as np
 
 # Pause after a timing: threads of OpenBLAS and OpenMP spin for about 0.1 s after a call and take
 # the cores from the next side. Without the pause the same code ran at 0.4 to 0.9 of its speed.
@@ -28,6 +30,10 @@ TOLERANCE = 0.02
 LEAST_PAIRS = 5
 # Two speeds are called equal if the whole interval of their ratio is within this factor of 1.
 EQUAL = 1.05
+# Other programs disturb a call whose middle half of rounds is that far apart, relative to the
+# quickest; half of the calls may be disturbed. They disturb all calls if their process has less
+# than that share of a CPU.
+_DISTURBED, _LEAST_CPU = 0.15, 0.9
 # Largest number of rounds, as a multiple of the least number.
 _MOST_ROUNDS = 40
 # Seconds of rounds before a ratio counts as known: other programs come and go within seconds.
@@ -49,13 +55,15 @@ class Estimate:
     low: float
     high: float
     count: int
+    disturbed: str = ""  # `disturbance` while it was measured
 
     @classmethod
-    def of(cls, values: Iterable[float]) -> Estimate:
+    def of(cls, values: Iterable[float], disturbed: str = "") -> Estimate:
         """Summarise at least one value."""
         ordered = sorted(values)
         rank = _rank(len(ordered))
-        return cls(median(ordered), ordered[rank], ordered[-1 - rank], len(ordered))
+        ends = ordered[rank], ordered[-1 - rank]
+        return cls(median(ordered), *ends, len(ordered), disturbed)
 
     @property
     def uncertainty(self) -> float:
@@ -70,12 +78,17 @@ class Estimate:
         return self.count >= LEAST_PAIRS and self.uncertainty <= TOLERANCE
 
     @property
+    def is_judged(self) -> bool:
+        """Whether it has a verdict: there are enough values, and nothing disturbed them."""
+        return self.count >= LEAST_PAIRS and not self.disturbed
+
+    @property
     def verdict(self) -> str:
         """What a ratio of speeds says: "faster", "slower", "as fast", or "undecided".
 
         The first two if the whole interval is on one side of 1, "as fast" if it is within `EQUAL`.
         """
-        if self.count < LEAST_PAIRS:
+        if not self.is_judged:
             return "undecided"
         if self.low > 1 or self.high < 1:
             return "faster" if self.low > 1 else "slower"
@@ -85,8 +98,10 @@ class Estimate:
         return f"{self.median:.3f} ±{self.uncertainty * self.median:.3f}"
 
     def document(self) -> dict[str, Any]:
-        """Return the estimate as a JSON object."""
-        return {**asdict(self), "uncertainty": round(self.uncertainty, 5), "known": self.known}
+        """Return the estimate as a JSON object, without what disturbed all of its comparison."""
+        found = asdict(self)
+        del found["disturbed"]
+        return {**found, "uncertainty": round(self.uncertainty, 5), "known": self.known}
 
 
 @cache
@@ -102,11 +117,11 @@ def _rank(count: int) -> int:
 
 
 def geometric_mean(estimates: Iterable[Estimate]) -> Estimate | None:
-    """Return the geometric mean of the medians of at least `LEAST_PAIRS`; None if there are none.
+    """Return the geometric mean of the medians that are decided; None if there are none.
 
     Its interval is that of independent errors; `count` is the least of theirs.
     """
-    found = [x for x in estimates if x.count >= LEAST_PAIRS]
+    found = [x for x in estimates if x.verdict != "undecided"]
     if not found:
         return None
     mean = exp(sum(log(x.median) for x in found) / len(found))
@@ -115,6 +130,24 @@ def geometric_mean(estimates: Iterable[Estimate]) -> Estimate | None:
         for end in ("low", "high")
     )
     return Estimate(mean, mean / low, mean * high, min(x.count for x in found))
+
+
+def disturbance(times: Iterable[Sequence[float]], share: float = 1.0) -> str:
+    """Return how other programs disturbed calls that were timed in turn; "" if they did not.
+
+    `times`: of each call, its seconds in every round.
+    `share`: of a CPU that the process had meanwhile.
+    """
+    if share < _LEAST_CPU:
+        return f"this process had {share:.0%} of a CPU"
+    low, high = np.percentile([*times], (25, 75), axis=1)
+    spread = float(np.median(high / low - 1))
+    return f"equal calls took times that differ by {spread:.0%}" if spread > _DISTURBED else ""
+
+
+def withheld(disturbed: str) -> str:
+    """Return why a comparison that was disturbed, as `disturbance` says, has no verdict."""
+    return f"other programs disturbed it ({disturbed}); run it again when the machine is quiet"
 
 
 def variation(call: Callable[[], Any], seconds: float = 2.0) -> float:
@@ -140,11 +173,17 @@ class Side:
     time: Callable[[int], float]
     # Seconds to wait after a timing, while its threads may still disturb others.
     rest: float = REST_SECONDS
+    # Returns the seconds of CPUs that its process has used in timings so far, and how long they
+    # took; None: it is not known, or runs on a GPU.
+    spent: Callable[[], Sequence[float]] | None = None
 
     @classmethod
-    def of(cls, name: str, call: Callable[[], Any], *more: Any, **fields: Any) -> Self:
-        """Return a side that times a function in this process; `more`: its other fields."""
-        return cls(name, partial(typical, call), *more, **fields)
+    def of(
+        cls, name: str, call: Callable[[], Any], rest: float = REST_SECONDS, **fields: Any
+    ) -> Self:
+        """Return a side that times a function in this process; `fields`: its other fields."""
+        timer = Timer(call)
+        return cls(name, timer, rest, timer.spent, **fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +193,7 @@ class Record:
     name: str
     # One per round; position i is the same round in all records of a comparison.
     seconds: tuple[float, ...]
+    disturbed: str = ""  # `disturbance` of the comparison
 
     @property
     def median(self) -> float:
@@ -162,7 +202,8 @@ class Record:
 
     def over(self, other: Record) -> Estimate:
         """Return the speed of this side relative to `other`: above 1, this side is faster."""
-        return Estimate.of(y / x for x, y in zip(self.seconds, other.seconds, strict=True))
+        pairs = zip(self.seconds, other.seconds, strict=True)
+        return Estimate.of((y / x for x, y in pairs), self.disturbed or other.disturbed)
 
 
 def timed(call: Callable[[], Any]) -> float:
@@ -172,9 +213,23 @@ def timed(call: Callable[[], Any]) -> float:
     return max(time.perf_counter() - start, 1e-9)
 
 
-def typical(call: Callable[[], Any], calls: int) -> float:
-    """Return the median of the seconds of some calls in a row, of which the first wakes threads."""
-    return median(timed(call) for _ in range(calls))
+class Timer:
+    """Times a function in this process, and counts how much of a CPU the process had."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self._call, self._used, self._passed = call, 0.0, 0.0
+
+    def __call__(self, calls: int) -> float:
+        """Return the median seconds of some calls in a row, of which the first wakes threads."""
+        used, began = time.process_time(), time.perf_counter()
+        found = median(timed(self._call) for _ in range(calls))
+        self._passed += time.perf_counter() - began
+        self._used += time.process_time() - used
+        return found
+
+    def spent(self) -> tuple[float, float]:
+        """Return the seconds of CPUs, of all threads, and how long the timings took."""
+        return self._used, self._passed
 
 
 def repeats_for(seconds: float) -> int:
@@ -212,6 +267,7 @@ def interleave(
     start = time.monotonic()
     calls = calls or max(_warm_up(side) for side in sides)
     elapsed, last = time.monotonic() - start, 0.0
+    before = _spent(sides)
     orders = _orders(sides, Random(seed))
     while not (done and elapsed + last > limit) and not _enough(
         done, rounds, most, elapsed, seconds
@@ -223,9 +279,16 @@ def interleave(
         done.append({side.name: found[side.name] for side in sides})
         if after_round is not None:
             after_round(done[-1])
-        before, elapsed = elapsed, time.monotonic() - start
-        last = elapsed - before
-    return _records(done)
+        passed, elapsed = elapsed, time.monotonic() - start
+        last = elapsed - passed
+    (used, took), records = _spent(sides) - before, _records(done)
+    why = disturbance([x.seconds for x in records], used / took if took else 1.0)
+    return [replace(x, disturbed=why) for x in records]
+
+
+def _spent(sides: Sequence[Side]) -> np.ndarray:
+    """Return what timings have spent so far, of all sides that know."""
+    return np.sum([(0.0, 0.0), *(x.spent() for x in sides if x.spent is not None)], axis=0)
 
 
 def _orders(sides: Sequence[Side], random: Random) -> Iterator[list[Side]]:

@@ -24,6 +24,7 @@ from falcon._core.timing import (
     Side,
     interleave,
     repeats_for,
+    withheld,
 )
 from falcon.decision import MachineProfile, profile
 from falcon.decision.machine import add
@@ -145,7 +146,14 @@ class Tuned:
     problem: Problem
     measured: tuple[Measured, ...]
 
+    @property
+    def disturbed(self) -> str:
+        """How other programs disturbed it, so that nothing was stored; "" if they did not."""
+        return self.measured[0].ratio.disturbed
+
     def __str__(self) -> str:
+        if self.disturbed:
+            return f"not stored: {self.problem}: {withheld(self.disturbed)}"
         first = self.measured[0]
         label = f"{first.candidate.method.label} on {first.candidate.method.backend}"
         return f"{self.problem}: {label}, {first.seconds * 1e3:.2f} ms"
@@ -162,6 +170,8 @@ def tune(
     **options: Unpack[TuningOptions],
 ) -> list[Tuned]:
     """Measure the candidates of best predicted time for each shape, and store the fastest.
+
+    Where other programs disturbed that, nothing is stored, which the result says in words.
 
     Later calls use the stored choice, also in other processes on this machine, unless the setting
     `tuned` is off (``falcon.config(tuned=False)`` or FALCON_TUNED=0). A profile pinned by
@@ -211,11 +221,12 @@ def tune(
         best = min(compared, key=lambda x: x.ratio.median)
         few = best.ratio.count < LEAST_PAIRS
         decided = best.ratio.high < 1 if few else best.verdict == "faster"
-        if best.ratio.median * _CLEARLY > 1 or not decided:
+        if best.ratio.median * _CLEARLY > 1 or best.ratio.disturbed or not decided:
             best = compared[0]
         others = tuple(x for x in compared if x is not best)
-        _keep(problem, best, others)  # after every shape: Ctrl-C does not lose those before
         found.append(Tuned(problem, (best, *others)))
+        if not found[-1].disturbed:
+            _keep(problem, best, others)  # after every shape: Ctrl-C does not lose those before
         if tick is not None:
             tick()
     return found

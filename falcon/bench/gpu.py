@@ -79,7 +79,7 @@ class OnGpu(Comparison):
                 call()  # the result whose error is measured
                 return {**fields, "error": sample.error(device.download(out))}
 
-            return Side(name, lambda count: run_seconds(call, count) / count, 0.0, about)
+            return Side(name, lambda count: run_seconds(call, count) / count, 0.0, about=about)
 
         def ours(name: str, right: Any, **how: Any) -> Side:
             about: dict[str, Any] = {"plan": plan_entry(falcon.plan(a, right, **how))}

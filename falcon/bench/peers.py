@@ -111,6 +111,10 @@ class Worker:
         """Return the median of the seconds of some calls."""
         return self.ask("time", repeats=repeats)
 
+    def spent(self) -> list[float]:
+        """Return the seconds of CPUs that timings have used, and how long they took."""
+        return self.ask("spent")
+
     def stop(self, why: str) -> None:
         """Let a request that another thread waits for fail, and all others."""
         self.stopped = why

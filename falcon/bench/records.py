@@ -93,6 +93,7 @@ def case_entry(
         "rounds": len(first.seconds),
         "sides": sides,
         "speedups": {x.name: first.over(x).document() for x in others if first.name == FALCON},
+        "disturbed": first.disturbed,
         **more,
     }
 
@@ -126,7 +127,8 @@ def ratio(case: dict[str, Any], one: str, other: str) -> Estimate | None:
     sides = case["sides"]
     if one not in sides or other not in sides:
         return None
-    first, second = (Record(x, tuple(sides[x]["seconds"])) for x in (one, other))
+    disturbed = case.get("disturbed", "")
+    first, second = (Record(x, tuple(sides[x]["seconds"]), disturbed) for x in (one, other))
     return first.over(second)
 
 
@@ -136,6 +138,7 @@ def packed_memory(cases: Sequence[dict[str, Any]]) -> float:
     return taken / sum(x["K"] * x["N"] * of(x["dtype"]).itemsize for x in cases)
 
 
-def estimate_of(entry: dict[str, Any]) -> Estimate:
-    """Return the `Estimate` of a ratio in the file."""
-    return Estimate(*(entry[name] for name in ("median", "low", "high", "count")))
+def estimate_of(entry: dict[str, Any], disturbed: str = "") -> Estimate:
+    """Return the `Estimate` of a ratio in the file; `disturbed`: what its case says."""
+    median, low, high, count = (entry[x] for x in ("median", "low", "high", "count"))
+    return Estimate(median, low, high, count, disturbed)

@@ -18,6 +18,7 @@ from falcon import schemes
 from falcon._core.plan import Candidate
 from falcon._core.progress import Progress
 from falcon._core.text import format_table
+from falcon._core.timing import withheld
 from falcon._front.planner import predicted, preferred
 from falcon._front.tune import compare
 from falcon.schemes import Scheme
@@ -78,12 +79,13 @@ def speeds(
     rounds: int = 0,
     after_round: Callable[[object], None] | None = None,
     seconds: float | None = None,
-) -> tuple[Shape, list[str], str, str | None]:
+) -> tuple[Shape, list[str], str, str, str | None]:
     """Predict the speeds of schemes in float32, or measure them in `rounds`.
 
     Returns the shape, which the format of the schemes divides, if they have one format; the time of
-    falcon's classical path over each scheme's; what "auto" chooses among all schemes, and the best
-    of the first one's format, None if it considers none of them.
+    falcon's classical path over each scheme's; how other programs disturbed that; what "auto"
+    chooses among all schemes, and the best of the first one's format, None if it considers none of
+    them.
     """
     alike = len({x.format for x in some}) == 1
     shape = shape_of(some[0], size) if alike else Shape(size, size, size)
@@ -91,6 +93,7 @@ def speeds(
     auto, *plans = (
         falcon.plan((shape.M, shape.K), (shape.K, shape.N), "float32", scheme=x) for x in wanted
     )
+    disturbed = ""
     if rounds:
         methods = list(dict.fromkeys(x.method for x in plans))  # those of equal schemes once
         measured = compare(
@@ -98,6 +101,7 @@ def speeds(
             after_round=after_round,
         )
         records = {x.candidate.method: x.record for x in measured}
+        disturbed = measured[0].ratio.disturbed
         found = [records[x.method].over(records[plans[0].method]) for x in plans[1:]]
         speeds = [f"{x}, {x.verdict}" for x in found]
     else:
@@ -109,7 +113,7 @@ def speeds(
         if x.allowed and x.method.scheme and x.method.scheme.format == some[0].format
     ]
     best = preferred(auto, candidates).method.label if candidates else None
-    return shape, speeds, auto.method.label, best
+    return shape, speeds, disturbed, auto.method.label, best
 
 
 def verify_files(paths: list[str]) -> int:
@@ -231,9 +235,12 @@ def _print_speeds(found: list[Scheme], options: argparse.Namespace) -> tuple:
     """Print costs and speeds; return what "auto" chooses, and what it takes of these."""
     how, rounds = ("measured", 5) if options.measure else ("predicted", 0)
     with Progress("measuring" if rounds else "predicting") as progress:
-        shape, told, *chosen = speeds(found, options.size, rounds, progress.step, options.seconds)
+        shape, told, disturbed, *chosen = speeds(
+            found, options.size, rounds, progress.step, options.seconds
+        )
     note = f"{how} speed, over falcon's classical algorithm, {shape.M} x {shape.N} x {shape.K} "
     note += f"float32; {INTERVAL}" if rounds else "float32; --measure measures it"
+    note += f"; undecided: {withheld(disturbed)}" if disturbed else ""
     _print_schemes(found, (how, *told), note)
     return tuple(chosen)
 

@@ -101,7 +101,7 @@ class BesidePeers(Comparison):
             **{name: reply.get(name) for name in ("error", "extra_bytes", "plan")},
             "kernel": known["kernels"].get(dtype, "?"),
         }
-        return Side(peer.name, worker.seconds, about=lambda _: about)
+        return Side(peer.name, worker.seconds, spent=worker.spent, about=lambda _: about)
 
     def _drop(self, name: str) -> None:
         if name in self._workers:

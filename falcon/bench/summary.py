@@ -9,10 +9,10 @@ from collections import Counter
 from typing import Any
 
 from falcon._core.text import format_table
-from falcon._core.timing import EQUAL, LEAST_PAIRS, Estimate, geometric_mean
+from falcon._core.timing import EQUAL, Estimate
 
 from .records import CLASSICAL, FALCON, NUMPY, PACKED, packed_memory, ratio
-from .tables import TOO_FEW, interval, ratio_cell
+from .tables import NO_INTERVAL, interval, mean_of, ratio_cell
 
 _WIDTH = 100
 
@@ -56,7 +56,7 @@ def format_summary(cases: list[dict[str, Any]]) -> str:
     lines = [x if len(x) <= _WIDTH else f"{x[: _WIDTH - 3].rstrip()}..." for x in lines]
     note = (
         "GFLOP/s: 2MNK / time. / NumPy: median ratio of speeds, pair by pair, and half the width\n"
-        f"of its 95 % interval; ?, and in no mean: fewer than {LEAST_PAIRS} pairs"
+        f"of its 95 % interval; {NO_INTERVAL}"
     )
     return "\n".join([*lines, *failed, note])
 
@@ -90,11 +90,9 @@ def answer(document: dict[str, Any]) -> str:
 
 def _speed(found: list[Estimate], other: str = "NumPy's speed") -> str:
     """Return the mean of some ratios over another speed in words, with its verdict."""
-    mean = geometric_mean(found)
+    mean, some = mean_of(found)
     if mean is None:
-        return f"at a speed that is undecided: {TOO_FEW}"
-    used = sum(x.count >= LEAST_PAIRS for x in found)
-    some = "" if used == len(found) else f" ({used} of {len(found)})"
+        return f"at an undecided speed: {some}"
     verdict = mean.verdict
     if verdict == "as fast":
         verdict = f"as fast, within {100 * (EQUAL - 1):.0f} %"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -12,13 +13,19 @@ from falcon._core.timing import EQUAL, LEAST_PAIRS, Estimate, geometric_mean
 from .records import CLASSICAL, FALCON, estimate_of, ratio
 
 INTERVAL = "± distance to the farther end of its 95 % confidence interval"
+NO_INTERVAL = (
+    f"?: fewer than {LEAST_PAIRS} pairs, or disturbed;\na mean is that of the ratios that are "
+    "decided, if three quarters of them are"
+)
+# The part of some ratios that must be decided for a mean: the others are rather close to 1.
+_MOST = 0.75
 
 
 def doubts(document: dict[str, Any]) -> tuple[list[str], list[str]]:
     """Return what is wrong with a record file, and what else is a reason not to trust it."""
     held = document["machine"].get("numpy_held")
     wrong, others = [], [held] if held else []
-    ratios, open_ones = 0, []
+    ratios, open_ones, disturbed = 0, [], []
     threads: dict[str, None] = {}  # sides that had another number of them
     for x in document["cases"]:
         by_blas = of(x["dtype"]).has_blas  # NumPy's loops for other types have one thread
@@ -29,14 +36,22 @@ def doubts(document: dict[str, Any]) -> tuple[list[str], list[str]]:
                 what = f"WRONG RESULT: {name} on {x['key']}"
                 wrong.append(f"{what}, relative error {side['error']}")
         wrong += [f"{name} failed on {x['key']}: {why}" for name, why in x["failed"].items()]
+        key = f"{x['label']} {x['key']}".strip()
+        if why := x.get("disturbed"):
+            disturbed.append(f"{key}: {why}")
         for name, y in x["speedups"].items():
             ratios += 1
-            found = estimate_of(y)
-            if found.verdict == "undecided":
-                key = f"{x['label']} {x['key']}".strip()
+            found = estimate_of(y, x.get("disturbed", ""))
+            if found.verdict == "undecided" and not found.disturbed:
                 open_ones.append(f"{key} ({name}, {interval(found)})")
     if threads:
         others.append(f"not all sides had {document['threads']} threads: {', '.join(threads)}")
+    if disturbed:
+        others.append(
+            f"other programs disturbed {len(disturbed)} of {len(document['cases'])} products, "
+            f"whose ratios are undecided: {_some(disturbed, '; ')}; measure them again when the "
+            "machine is quiet"
+        )
     if open_ones:
         varies = max((x.get("varies", 1.0) for x in document["sessions"]), default=1.0)
         said = (
@@ -44,10 +59,14 @@ def doubts(document: dict[str, Any]) -> tuple[list[str], list[str]]:
         )
         others.append(
             f"{len(open_ones)} of {ratios} ratios are undecided, or from fewer than "
-            f"{LEAST_PAIRS} pairs: {', '.join(open_ones[:3])}{' ...' if open_ones[3:] else ''}"
+            f"{LEAST_PAIRS} pairs: {_some(open_ones, ', ')}"
             f"{said}; a larger --case-seconds decides more"
         )
     return wrong, others
+
+
+def _some(words: list[str], between: str) -> str:
+    return between.join(words[:3]) + (" ..." if words[3:] else "")
 
 
 def interval(found: Estimate) -> str:
@@ -72,39 +91,51 @@ def verdicts(document: dict[str, Any]) -> list[tuple[str, str]]:
         groups.setdefault(f"{x['workload']}, {x['dtype']}", []).append(x)
     judged = []
     for group, cases in groups.items():
-        means = {
-            name: geometric_mean(estimate_of(x["speedups"][name]) for x in cases)
+        over = {
+            name: [estimate_of(x["speedups"][name], x.get("disturbed", "")) for x in cases]
             for name in cases[0]["speedups"]
             if not name.startswith(FALCON) and all(name in x["speedups"] for x in cases)
         }
-        if means:
-            held = document["machine"].get("numpy_held", "")
-            known = {name: mean for name, mean in means.items() if mean is not None}
-            told = _fastest(known, held) if known else f"undecided: {TOO_FEW}"
-            used = sum(all(x["speedups"][y]["count"] >= LEAST_PAIRS for y in known) for x in cases)
-            some = f" ({used} of {len(cases)} products)" if 0 < used < len(cases) else ""
-            judged.append((group, told + some))
+        if over:
+            judged.append((group, _fastest(over, document["machine"].get("numpy_held", ""))))
     return judged
 
 
-TOO_FEW = f"no product has {LEAST_PAIRS} pairs"
+def mean_of(found: Sequence[Estimate]) -> tuple[Estimate | None, str]:
+    """Return a ratio, or the mean of those that are decided, if most are (`_MOST`); None: no mean.
+
+    Returns also of how many it is, or why there is none.
+    """
+    verdicts, count = Counter(x.verdict for x in found), len(found)
+    decided = count - verdicts["undecided"]
+    if not any(x.count >= LEAST_PAIRS for x in found):
+        return None, f"no product has {LEAST_PAIRS} pairs"
+    if count == 1:
+        return None if found[0].disturbed else found[0], found[0].disturbed
+    if decided < _MOST * count:
+        return None, ", ".join(f"{x} {verdict}" for verdict, x in verdicts.most_common())
+    return geometric_mean(found), f" ({decided} of {count} products)" if decided < count else ""
 
 
-def _fastest(means: dict[str, Estimate], held: str) -> str:
+def _fastest(over: dict[str, list[Estimate]], held: str) -> str:
     """Return in a few words which side is the fastest.
 
-    `means`: per side the mean of falcon's speed-ups over it; `held`: whether NumPy was held to
-    older kernels, in words.
+    `over`: falcon's speed-ups over each side; `held`: whether NumPy was held to older kernels, in
+    words.
     """
-    name, mean = min(means.items(), key=lambda x: x[1].median)
+    means = {name: mean_of(found) for name, found in over.items()}
+    known = [(mean.median, name, mean, some) for name, (mean, some) in means.items() if mean]
+    if len(known) < len(means):  # the fastest may be one without a mean
+        return f"undecided: {next(why for mean, why in means.values() if not mean)}"
+    _, name, mean, some = min(known)
     if mean.verdict == "undecided":
-        return f"undecided: falcon at {interval(mean)} of the speed of {name}"
+        return f"undecided: falcon at {interval(mean)} of the speed of {name}{some}"
     if mean.verdict == "as fast":
-        return f"falcon and {name}, within {100 * (EQUAL - 1):.0f} %"
+        return f"falcon and {name}, within {100 * (EQUAL - 1):.0f} %{some}"
     if mean.verdict == "faster":
         note = f" ({held})" if held and "numpy (best kernels)" not in means else ""
-        return f"falcon, {mean.median:.3f} times as fast as {name}{note}"
-    return f"{name}, {1 / mean.median:.3f} times as fast as falcon"
+        return f"falcon, {mean.median:.3f} times as fast as {name}{note}{some}"
+    return f"{name}, {1 / mean.median:.3f} times as fast as falcon{some}"
 
 
 def describe_machine(document: dict[str, Any]) -> str:
@@ -179,7 +210,8 @@ def format_cases(cases: Sequence[dict[str, Any]]) -> str:
     lines = [x if isinstance(x, str) else next(table) for x in rows]
     note = (
         "GFLOP/s: effective (2MNK/time), median; falcon over it, it over a library: median ratio "
-        f"of speeds, pair by pair,\n{INTERVAL};\nMiB: workspace, and memory beyond A, B and C"
+        f"of speeds, pair by pair,\n{INTERVAL}; {NO_INTERVAL};\n"
+        "MiB: workspace, and memory beyond A, B and C"
     )
     return "\n".join([*lines, note])
 
@@ -189,11 +221,10 @@ def _mib(size: int | None) -> str:
 
 
 def ratio_cell(found: list[Estimate]) -> str:
-    """Return a ratio in a table's cell, or the geometric mean of several."""
-    mean = found[0] if len(found) == 1 else geometric_mean(found)
-    if mean is None:
-        return ""
-    return str(mean) if mean.count >= LEAST_PAIRS else f"{mean.median:.3f} ±?"
+    """Return a ratio in a table's cell, or the mean of several (`mean_of`)."""
+    if len(found) == 1:
+        return str(found[0]) if found[0].is_judged else f"{found[0].median:.3f} ±?"
+    return str(mean_of(found)[0] or "")
 
 
 def _fastest_library(case: dict[str, Any]) -> str:

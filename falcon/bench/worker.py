@@ -16,7 +16,7 @@ import numpy as np
 
 import falcon
 from falcon._core.dtypes import of
-from falcon._core.timing import typical
+from falcon._core.timing import Timer
 from falcon.schemes.records import from_record
 
 from .adapters import LIBRARIES, Job
@@ -35,15 +35,17 @@ class Server:
     def __init__(self, name: str) -> None:
         self.name = name
         self.job: Job | None = None
+        self.timer: Timer | None = None
         self.out: np.ndarray | None = None
         self.start = process_bytes("VmRSS")
 
     def prepare(self, path: str) -> dict[str, Any]:
         """Map the operands, multiply once; return the error, the memory it took, falcon's plan."""
-        self.job = self.out = None  # frees the last operands
+        self.job = self.timer = self.out = None  # frees the last operands
         a, b, index, exact = mapped(path)
         self.out = np.empty((*a.shape[:-1], b.shape[-1]), product_dtype(a.dtype))
         self.job = LIBRARIES[self.name].job(a, b, self.out)
+        self.timer = Timer(self.job.run)
         reply: dict[str, Any] = {}
         if self.name == FALCON:
             if a.ndim == 2:
@@ -61,8 +63,13 @@ class Server:
 
     def time(self, repeats: int) -> float:
         """Return the median of the seconds of some calls."""
-        assert self.job is not None
-        return typical(self.job.run, repeats)
+        assert self.timer is not None
+        return self.timer(repeats)
+
+    def spent(self) -> tuple[float, float]:
+        """Return the seconds of CPUs that timings have used, and how long they took."""
+        assert self.timer is not None
+        return self.timer.spent()
 
     def describe(self, dtypes: list[str]) -> dict[str, dict[str, Any]]:
         """Multiply once in each type; return by type what the library tells of itself."""

@@ -8,6 +8,7 @@ layers.py: `FalconLinear`.
 times.py: times of calls, on a GPU too.
 forward.py: what a whole forward pass gains.
 report.py: `Report`.
+config.py: `LinearConfig`.
 convert.py: `convert_`, `revert_`: the linear layers of a model on falcon, and back.
 
 >>> import torch, falcon
@@ -21,7 +22,8 @@ from importlib.util import find_spec
 if find_spec("torch") is None:
     raise ModuleNotFoundError("falcon.torch needs PyTorch: pip install torch", name="torch")
 
-from .convert import LinearConfig, convert_, revert_
+from .config import LinearConfig
+from .convert import convert_, revert_
 from .forward import Forward
 from .layers import FalconLinear
 from .ops import linear, matmul

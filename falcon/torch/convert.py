@@ -14,13 +14,14 @@ from torch import Tensor, nn
 
 import falcon
 from falcon._backends import device_backend
-from falcon._core.checks import check_integer, check_number, check_switch
-from falcon._core.options import LINEAR, validated
+from falcon._core.checks import check_number
+from falcon._core.options import validated
 from falcon._core.plan import Plan
 from falcon._core.progress import Progress
 from falcon._front.planner import predicted
 
 from . import ops
+from .config import LinearConfig
 from .forward import compare
 from .layers import FalconLinear, attach, detach
 from .operands import DTYPES, is_foreign
@@ -29,83 +30,8 @@ from .report import Report
 from .stock import is_library, uses_tf32
 from .times import gains
 
-# RMS growth of errors that layers may have by default: a quarter of a digit more than torch's own
-# in float32; in 16 bits none by LCMAs whose sums are rounded to 16 bits, which have 2.8.
-_MOST_GROWTH, _MOST_GROWTH_16 = 4.0, 2.0
 # How much faster than torch's product falcon's must be, and than falcon's own without panels.
 _LEAST_GAIN = 1.02
-
-
-@dataclass(frozen=True)
-class LinearConfig:
-    """How `convert_` treats linear layers.
-
-    Attributes
-    ----------
-    scheme : str or Scheme
-        "auto", "classical", or a scheme that is then used by all layers, without measuring.
-    max_growth : float, optional
-        Largest RMS error of "auto", relative to the classical algorithm. None: 4.0, and 2.0 for
-        weights of 16 bits.
-    min_m : int
-        Fewer rows (tokens) than these are left to torch, which decodes faster.
-    rows : int
-        Rows for which the scheme is chosen and measured.
-    memory_limit : int or str, optional
-        Bytes that the panels of all layers may take together, such as "2GiB"; those that gain most
-        come first. None: no limit but that of each layer, 2.5 times its weight.
-    batch_invariant : bool
-        A row of the output has the same bits whatever the other rows, where no gradient is
-        recorded: all layers, small ones too, run packed with ``reproducible="rows"``, without
-        measuring, whatever `min_m`.
-    measure : bool
-        Time torch's product, and falcon's with and without panels, once per shape, and take the
-        fastest. False: take falcon's with panels, and predict the gain.
-
-    Examples
-    --------
-    >>> falcon.torch.LinearConfig(min_m=64, memory_limit="2GiB").memory_limit
-    '2GiB'
-    >>> falcon.torch.LinearConfig(rows=0)
-    Traceback (most recent call last):
-    ValueError: rows is 0; expected an integer >= 1
-    """
-
-    scheme: str | falcon.Scheme = "auto"
-    max_growth: float | None = None
-    min_m: int = 256
-    rows: int = 512
-    memory_limit: int | str | None = None
-    batch_invariant: bool = False
-    measure: bool = True
-
-    def __post_init__(self) -> None:
-        given = {name: getattr(self, name) for name in LINEAR}
-        if self.max_growth is None:
-            del given["max_growth"]
-        validated(given)
-        if self.scheme not in ("auto", "classical") and isinstance(self.scheme, str):
-            falcon.schemes.get(self.scheme)
-        for name in ("min_m", "rows"):
-            check_integer(name, getattr(self, name))
-        for name in ("batch_invariant", "measure"):
-            check_switch(name, getattr(self, name))
-        if self.batch_invariant and self.scheme not in ("auto", "classical"):
-            raise ValueError(
-                f"scheme is {self.scheme!r}, but batch_invariant=True needs 'classical': a scheme "
-                "adds up rows that lie in different places"
-            )
-
-    def how(self, dtype: torch.dtype) -> How:
-        """Return how layers of a dtype multiply."""
-        growth = self.max_growth
-        if growth is None:
-            growth = _MOST_GROWTH_16 if dtype.itemsize == 2 else _MOST_GROWTH
-        options = {name: getattr(self, name) for name in LINEAR} | {"max_growth": growth}
-        del options["memory_limit"]  # that of all layers together
-        if self.batch_invariant:
-            return How((("reproducible", "rows"),), self.rows, 1)
-        return How(tuple(options.items()), self.rows, self.min_m)
 
 
 @dataclass
@@ -116,6 +42,7 @@ class _Choice:
     reason: str = ""
     gain: float | None = None
     interval: tuple[float, float] | None = None  # of a gain that was measured
+    disturbed: str = ""  # `timing.disturbance` then
     label: str = ""
     panels: Panels | None = None  # of the first of them
     plain: _Choice | None = None  # without panels
@@ -140,13 +67,14 @@ def convert_(
     config : LinearConfig, optional
     filter_fn : callable, optional
         Called with a layer and its name; False leaves it out.
-    example : Tensor, tuple or mapping, optional
-        An input of the model, or all of its arguments, or keywords. The model, in eval mode, runs
-        on it with torch's layers and with falcon's, in turns, and the report ends with the gain,
-        and with the errors of both against the next wider type, in which it runs once.
+    example : Tensor, tuple, mapping or list of these, optional
+        An input of the model, or all of its arguments, or keywords; a list has several examples,
+        such as one of each usual number of rows. The model, in eval mode, runs on each with torch's
+        layers and with falcon's, in turns, and the report ends with the gain, and with the errors
+        of both against the next wider type, in which it runs once.
     min_gain : float, optional
-        With `example`: all layers are torch's again unless the pass surely gains that much (the
-        low end of the interval); 1.0: unless it is surely faster.
+        With `example`: all layers are torch's again unless every pass surely gains that much (the
+        low end of the interval); 1.0: unless all are surely faster.
     progress : bool
         Say on standard error what is being done while it takes long: in a line of a terminal, which
         is gone in the end; elsewhere by a line after 5 s, and every 10 s.
@@ -159,7 +87,8 @@ def convert_(
     Raises
     ------
     TypeError, ValueError
-        `model` is no module, or a scheme by name cannot multiply a layer.
+        `model` is no module, there is no example in the list, or a scheme by name cannot multiply a
+        layer.
 
     Notes
     -----
@@ -186,19 +115,19 @@ def convert_(
     if config is not None and not isinstance(config, LinearConfig):
         raise TypeError(f"config is a {type(config).__name__}; expected a LinearConfig")
     config = LinearConfig() if config is None else config
+    examples = example if isinstance(example, list) else [] if example is None else [example]
+    if example is not None and not examples:
+        raise ValueError("example is an empty list; expected an input of the model, or several")
     revert_(model)
     layers = {name: x for name, x in model.named_modules() if isinstance(x, nn.Linear)}
     if filter_fn is not None:
         layers = {name: x for name, x in layers.items() if filter_fn(x, name)}
-    told = Progress("", len(layers), "layers")
+    told = Progress("")
     with told if progress and sys.stderr is not None else nullcontext():
         try:
             rows = _rows(layers, config, told)
-            if example is None:
-                return Report(rows)
-            told.say("timing the forward pass of the example")
-            found = compare(model, layers, example)
-            if min_gain is None or found.low >= min_gain:
+            found = tuple(compare(model, layers, x, told) for x in examples)
+            if min_gain is None or all(x.low >= min_gain and not x.disturbed for x in found):
                 return Report(rows, found)
             revert_(model)
             none = {"scheme": None, "packed": False, "min_m": None, "extra_bytes": 0}
@@ -216,7 +145,7 @@ def _rows(
     # Of weights that were changed unnoticed, and are tied to layers that have panels.
     weights = (x.weight for x in layers.values() if type(x) is nn.Linear)
     forget(w for w in weights if w is not None)
-    known: dict[tuple, _Choice] = {}
+    shapes: dict[tuple, list[str]] = {}
     chosen: dict[str, _Choice] = {}
     for name, layer in layers.items():
         if reason := _why_not(layer, config):
@@ -224,16 +153,20 @@ def _rows(
             continue
         w = layer.weight
         key = w.shape, w.stride(), w.dtype, w.device, layer.bias is None
-        if key not in known:
-            told.say(f"{name}: choosing for {w.shape[0]} x {w.shape[1]}")
-            known[key] = _chosen(layer, config)
-        chosen[name] = known[key]
+        shapes.setdefault(key, []).append(name)
+    told.part(len(shapes), "shapes")
+    for key, names in shapes.items():
+        told.say(f"{names[0]}: choosing for {' x '.join(map(str, key[0]))}")
+        chosen |= dict.fromkeys(names, _chosen(layers[names[0]], config))
+        told.step()
+    told.part(len(layers), "layers")
     rows: dict[str, dict[str, Any]] = {}
     seen: set[tuple] = set()
     left = validated({"memory_limit": config.memory_limit})["memory_limit"]
     for name in sorted(layers, key=lambda name: -(chosen[name].gain or 0.0)):
         told.say(f"{name}: packing")
-        rows[name] = _converted(name, layers[name], chosen[name], left, seen)
+        made = _converted(name, layers[name], chosen[name], left, seen)
+        rows[name] = {**made, "rows": config.rows}
         left = None if left is None else left - rows[name]["extra_bytes"]
         told.step()
     return [rows[name] for name in layers]
@@ -346,14 +279,16 @@ def _measured(layer: nn.Linear, packed: _Choice) -> _Choice:
     by_weight = partial(multiply, b=w.mT, **dict(how.options))
     known, known_plain = gains(layer, how.rows, by_panels, by_weight)
     gain, gain_plain = known.median, known_plain.median
+    packed = replace(packed, disturbed=known.disturbed)
     plan, plain = _without_panels(w, how)
     if w.is_cuda and is_library(plan):  # torch's own product, however it was timed
         gain_plain = min(gain_plain, 1.0)
-    plain = replace(plain, gain=gain_plain, interval=(known_plain.low, known_plain.high))
+    ends, why = (known_plain.low, known_plain.high), known.disturbed
+    plain = replace(plain, gain=gain_plain, interval=ends, disturbed=why)
     if gain_plain < _LEAST_GAIN:
         best = max(gain, gain_plain)
         of = known if best == gain else known_plain
-        plain = _Choice(None, f"gains too little: {best:.2f}", best, (of.low, of.high))
+        plain = _Choice(None, f"gains too little: {best:.2f}", best, (of.low, of.high), why)
     if gain < _LEAST_GAIN or gain < _LEAST_GAIN * gain_plain:
         return plain
     if how.min_m < how.rows and gains(layer, how.min_m, by_panels)[0].median < 1.0:
@@ -395,6 +330,7 @@ def _converted(
         "gain": choice.gain,
         "measured": choice.interval is not None,
         "interval": choice.interval,
+        "disturbed": choice.disturbed,
         "extra_bytes": used,
         "reason": reason,
     }

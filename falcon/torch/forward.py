@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.utils._pytree import tree_leaves, tree_map
 
-from falcon._core.timing import LEAST_PAIRS, Estimate, interleave, repeats_for
+from falcon._core.progress import Progress
+from falcon._core.timing import LEAST_PAIRS, Estimate, interleave, repeats_for, withheld
 
 from .layers import FalconLinear
 from .times import side, timed
@@ -31,6 +32,8 @@ _SECONDS = 5.0
 class Forward:
     """Gain of a whole forward pass of a model on an example; printable.
 
+    It holds for the rows of the example: fewer or more gain something else.
+
     Attributes
     ----------
     rows : int
@@ -41,6 +44,8 @@ class Forward:
         Time of that pass over the converted model's: median, and an interval of 94 % or more.
     verdict : str
         What the interval says: faster, slower, as fast (within 5 %) or undecided.
+    disturbed : str
+        How other programs disturbed the timings, so that they decide nothing; "": they did not.
     wider : str
         In which type the errors were measured; "": nothing was converted, or there is no wider one.
     error_of_torch, error : float, optional
@@ -65,27 +70,40 @@ class Forward:
     wider: str = ""
     error_of_torch: float | None = None
     error: float | None = None
+    disturbed: str = ""
 
     def __str__(self) -> str:
         errors = "{:.3g} with torch's layers, {:.3g} with falcon's"
         if self.error is None:
             errors = "unknown, as the model fails there or returns no floats"
         long = self.seconds >= 1
-        return (
+        lines = [
             f"forward pass of {self.rows} rows: {self.seconds * (1 if long else 1e3):.2f} "
             f"{'s' if long else 'ms'} with torch's layers, {100 * self.share:.0f} % in those that "
-            f"falcon took\ngain of a pass of so many rows "
-            f"{self.gain:.2f} ({self.low:.2f} to {self.high:.2f}): {self.verdict}"
-        ) + (
-            f"\nerror of the pass against {self.wider}: "
-            + errors.format(self.error_of_torch, self.error)
-            if self.wider
-            else ""
-        )
+            "falcon took",
+            f"gain of a pass of {self.rows} rows {ranged(self.gain, self.low, self.high)}: "
+            f"{self.verdict}",
+        ]
+        if self.disturbed:
+            lines.append(withheld(self.disturbed))
+        if self.wider:
+            told = errors.format(self.error_of_torch, self.error)
+            lines.append(f"error of the pass against {self.wider}: {told}")
+        return "\n".join(lines)
 
 
-def compare(model: nn.Module, layers: Mapping[str, nn.Module], example: Any) -> Forward:
+def ranged(gain: float, low: float, high: float) -> str:
+    """Return a gain and its interval, if that is more than the gain: "1.20 (1.10 to 1.30)"."""
+    shown, *ends = (f"{x:.2f}" for x in (gain, low, high))
+    return shown if ends == [shown] * 2 else f"{shown} ({' to '.join(ends)})"
+
+
+def compare(
+    model: nn.Module, layers: Mapping[str, nn.Module], example: Any, told: Progress
+) -> Forward:
     """Time passes with torch's linear layers and with those that were converted, in turns."""
+    told.part(LEAST_PAIRS, "rounds")
+    told.say("timing the forward pass of the example")
     ours = [x for x in layers.values() if isinstance(x, FalconLinear)]
 
     def call(kind: type[nn.Linear], dtype: torch.dtype | None = None) -> Any:
@@ -109,8 +127,11 @@ def compare(model: nn.Module, layers: Mapping[str, nn.Module], example: Any) -> 
             sides = [side(name, partial(call, kind), devices) for name, kind in kinds.items()]
             call(FalconLinear)  # both are warm then
             most, repeats = 2 * LEAST_PAIRS, repeats_for(whole)
-            made, stock = interleave(sides, most=most, seconds=_SECONDS, calls=repeats)
+            made, stock = interleave(
+                sides, most=most, seconds=_SECONDS, calls=repeats, after_round=told.step
+            )
             gain, seconds = made.over(stock), stock.median
+            told.say("computing the error of the forward pass")
             wider = _WIDER.get(ours[0].weight.dtype)
             if wider is not None:
                 errors = _errors(call, wider)
@@ -125,7 +146,7 @@ def compare(model: nn.Module, layers: Mapping[str, nn.Module], example: Any) -> 
     taken = sum(t for name, rows, t in calls if name in fewest and rows >= fewest[name])
     most = max((rows for _, rows, _ in calls), default=0)
     about = gain.median, gain.low, gain.high, gain.verdict, str(wider or "")[6:]
-    return Forward(most, seconds, taken / whole, *about, *errors)
+    return Forward(most, seconds, taken / whole, *about, *errors, gain.disturbed)
 
 
 def _errors(call: Callable[..., Any], wider: torch.dtype) -> tuple[float | None, float | None]:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from falcon._core.text import format_table
+from falcon._core.timing import withheld
 
-from .forward import Forward
+from .forward import Forward, ranged
 from .operands import DTYPES
 
 
@@ -21,10 +22,11 @@ class Report:
         Per linear layer: its `name`, `shape` (N, K) and `dtype`; the `scheme` (None: torch's own
         product); from how many rows on it runs (`min_m`); the `gain`, the time of torch's product
         over the layer's, or where `measured` is False what is predicted over falcon's own without
-        panels, on a GPU over cuBLAS; the `interval` of a gain that was measured; `extra_bytes` of
-        panels; and the `reason` where something was not taken.
-    forward : Forward, optional
-        What the forward pass of `example` gains as a whole.
+        panels, on a GPU over cuBLAS; for how many `rows` that is; the `interval` of a gain that was
+        measured, and how other programs `disturbed` that; `extra_bytes` of panels; and the `reason`
+        where something was not taken.
+    forwards : tuple of Forward
+        What the forward pass of each example gains as a whole.
 
     Examples
     --------
@@ -36,7 +38,12 @@ class Report:
     """
 
     rows: list[dict[str, Any]]
-    forward: Forward | None = None
+    forwards: tuple[Forward, ...] = ()
+
+    @property
+    def forward(self) -> Forward | None:
+        """The one of `forwards` that gains least for sure; None without an example."""
+        return min(self.forwards, key=lambda x: x.low, default=None)
 
     @property
     def extra_bytes(self) -> int:
@@ -49,28 +56,36 @@ class Report:
             x, used = some[0], sum(y["extra_bytes"] for y in some)
             gain = "-" if x["gain"] is None else f"{x['gain']:.2f} ?"
             if x["measured"]:
-                gain, *ends = (f"{y:.2f}" for y in (x["gain"], *x["interval"]))
-                gain += f" ({' to '.join(ends)})" if ends != [gain] * 2 else ""
+                gain = ranged(x["gain"], *x["interval"])
             size = " x ".join(map(str, x["shape"]))
             table.append((name, size, x["dtype"], x["scheme"] or "torch", str(x["min_m"] or "-"),
                           gain, f"{used / 2**20:.1f}", x["reason"]))  # fmt: skip
         taken = sum(x["scheme"] is not None for x in self.rows)
         why = [x["reason"] for x in self.rows if x["reason"] and x["reason"] in DTYPES.values()]
         first = [f"{why.count(x)} of {len(self.rows)} layers are torch's: {x}" for x in {*why}]
+        of = f", for {self.rows[0]['rows']} rows (tokens) in a call" if self.rows else ""
         lines = [
             *first,  # a package that is missing
             format_table(table, left=4),
             f"{taken} of {len(self.rows)} layers on falcon, "
             f"{self.extra_bytes / 2**20:.1f} MiB of panels",
-            "gain: torch's time over falcon's (?: predicted; over falcon without panels, "
-            "on a GPU over cuBLAS)",
-            "from rows: torch multiplies fewer; MiB: panels, 0 where the weight is taken as it is",
+            f"gain: torch's time over falcon's{of}",
         ]
-        if self.forward is not None:
-            lines.append(str(self.forward))
-            if taken and self.forward.verdict != "faster":
-                undo = "falcon.torch.revert_(model), or min_gain=1.0, undoes it"
-                lines.append(f"the pass is not surely faster: {undo}")
+        if any(x["gain"] is not None and not x["measured"] for x in self.rows):
+            lines.append("?: predicted, over falcon without panels, on a GPU over cuBLAS")
+        lines += [
+            "from rows: calls of so many rows or more run on falcon, those of fewer are torch's",
+            "MiB: panels, 0 where the weight is taken as it is",
+        ]
+        if disturbed := [x["disturbed"] for x in self.rows if x["disturbed"]]:
+            told = f"gains of {len(disturbed)} of {len(self.rows)} layers are undecided:"
+            lines += [told, withheld(disturbed[0])]
+        lines += map(str, self.forwards)
+        if len(self.forwards) == 1 and taken:
+            lines.append("calls of other rows gain more or less: a list of examples times several")
+        if taken and any(x.verdict != "faster" for x in self.forwards):
+            undo = "falcon.torch.revert_(model), or min_gain=1.0, undoes it"
+            lines.append(f"the pass is not surely faster: {undo}")
         return "\n".join(lines)
 
     __repr__ = __str__

@@ -26,6 +26,7 @@ class FakeWorker:
     speeds: ClassVar = {}
     log: ClassVar = []
     broken: ClassVar = set()
+    share: ClassVar = 1.0  # of a CPU that its process has
     started: ClassVar = []
     stopped = ""
 
@@ -39,6 +40,9 @@ class FakeWorker:
         seconds = times.pop(0) if len(times) > 1 else times[0]
         self.clock.move(repeats * seconds)
         return seconds
+
+    def spent(self):
+        return self.share * self.clock.now, self.clock.now
 
     def ask(self, do, **request):
         if do == "prepare":

@@ -60,6 +60,8 @@ def test_worker(scheme, monkeypatch):
             assert reply["extra_bytes"] is None or reply["extra_bytes"] >= 0
             assert ("plan" in reply) == (worker is mine)
             assert 0 < worker.seconds(2) < 10
+            used, took = worker.spent()
+            assert used > 0 and took > 0
         assert mine.ask("prepare", path=path)["plan"]["scheme"] == scheme
         with pytest.raises(RuntimeError, match=r"numpy: .*FileNotFoundError"):
             other.ask("prepare", path="/no/such/folder")

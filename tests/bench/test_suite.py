@@ -40,6 +40,16 @@ def test_a_case_ends_when_its_ratios_are_known(monkeypatch, numpy, seconds):
     assert {repeats for _, repeats in worker.log} == {1}
 
 
+@pytest.mark.parametrize("share", [0.3, 1.0])
+def test_a_case_that_other_programs_disturbed_says_so(monkeypatch, share):
+    worker = pretend(monkeypatch, falcon=[1.0], falcon_classical=[1.1], numpy=[2.0])
+    monkeypatch.setattr(worker, "share", share)
+    kept = Run(None, comparison(sizes=(8,)))
+    assert kept.measure(FOREVER)
+    said = "" if share == 1.0 else "this process had 30% of a CPU"
+    assert case_of(kept)["disturbed"] == said
+
+
 def test_without_a_file_cases_share_the_time(monkeypatch):
     """The first half of the time allows one more round; with a second one it would be exceeded."""
     worker = pretend(monkeypatch, falcon=[1.0], falcon_classical=[1.0], numpy=[1.0])

@@ -97,11 +97,11 @@ def test_the_answer(document, ratio, said):
     first, *others = document["cases"]
     for side in first["sides"].values():
         del side["seconds"][4:]
-    assert f" ({len(others)} of {len(others) + 1})" in summary.answer(document)
+    assert f" ({len(others)} of {len(others) + 1} products)" in summary.answer(document)
     for case in others:
         for side in case["sides"].values():
             del side["seconds"][4:]
-    assert "these layers at a speed that is undecided: no product has" in summary.answer(document)
+    assert "these layers at an undecided speed: no product has" in summary.answer(document)
     assert " ±?" in summary.format_summary(document["cases"])
 
 
@@ -115,7 +115,12 @@ def test_a_wide_interval_is_not_called_equality(document):
     for case in document["cases"]:
         case["sides"]["falcon"]["seconds"] = [1.0, 0.7, 1.1, 1.0, 0.9]
         case["sides"]["numpy"]["seconds"] = [1.0] * 5
+    assert summary.answer(document).endswith("undecided speed: 4 undecided")
+    del document["cases"][1:]
     assert summary.answer(document).endswith(" times NumPy's speed: undecided")
+    document["cases"][0]["disturbed"] = "this process had 10% of a CPU"
+    told = "falcon multiplies this product at an undecided speed: this process had 10% of a CPU"
+    assert summary.answer(document).endswith(told)
 
 
 def test_the_answer_is_the_last_line(capsys, monkeypatch, doors):

@@ -11,6 +11,7 @@ import pytest
 import falcon
 from falcon.__main__ import main
 from falcon._core.options import PLANNING, TUNING
+from falcon._core.timing import Record
 from falcon.bench import workloads
 from falcon.decision import MachineProfile
 from falcon.decision.store import Choice, Fastest
@@ -88,6 +89,16 @@ def test_plan_compares_a_scheme_by_name(capsys):
     assert ["classical", "numpy"] in [x[:2] for x in lines]
     assert all(x[2] != "-" for x in lines)
     assert "no candidates were compared" not in out
+
+
+def test_plan_says_why_a_disturbed_machine_decides_nothing(capsys, doors):
+    why = "this process had 10% of a CPU"
+    doors.turns(lambda sides, *_, **__: [Record(x.name, (1.0 + i,) * 5, why)
+                                         for i, x in enumerate(sides)])  # fmt: skip
+    _, out, _ = run(capsys, "plan", 200, 200, 200, "--backend", "numpy", "--compare")
+    again = "run it again when the machine is quiet"
+    assert out.endswith(f"\nundecided: other programs disturbed it ({why}); {again}\n")
+    assert "faster" not in out.rpartition("interleaved rounds")[2]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 
 import falcon
 from falcon import schemes
+from falcon._core.timing import Record
 from falcon.bench import schemes as commands
 from falcon.schemes.formulas import formulas
 
@@ -93,6 +94,15 @@ def test_measured_for_as_long_as_asked(capsys, monkeypatch):
         words = "schemes", "--compare", "strassen", "--size", "64", "--measure"
         assert run(capsys, *words, *more)[0] == 0
     assert asked == [10.0, 2.5]
+
+
+def test_speeds_of_a_disturbed_machine_are_undecided(capsys, doors):
+    why = "this process had 10% of a CPU"
+    doors.turns(lambda sides, *_, **__: [Record(x.name, (1.0 + i,) * 5, why)
+                                         for i, x in enumerate(sides)])  # fmt: skip
+    _, out, _ = run(capsys, "schemes", "--compare", "strassen", "--size", 64, "--measure")
+    assert f"undecided: other programs disturbed it ({why}); run it again" in " ".join(out.split())
+    assert ", undecided" in out
 
 
 @pytest.mark.parametrize("measure", [False, True])

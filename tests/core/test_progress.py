@@ -3,6 +3,7 @@
 import io
 import re
 import sys
+import threading
 import time
 
 import pytest
@@ -41,6 +42,25 @@ def test_lines_within_a_long_step(monkeypatch):
     count = len(lines)
     time.sleep(0.05)
     assert len(sys.stderr.getvalue().splitlines()) == count
+
+
+def test_each_part_has_an_estimate_of_its_own(monkeypatch, doors):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    clock = doors.clock()
+    with Progress("packing") as shown:
+        clock.move(60.0)
+        shown.part(4, "layers")
+        shown.step()
+        clock.move(10.0)
+        for count, said in ((0, "1 of 4 layers, about 0:30 left for these"), (4, "5 layers")):
+            for _ in range(count):  # more than was expected
+                shown.step()
+            end = f"[1:10, {said}] packing\n"
+            for _ in range(500):  # the clock stands still
+                if sys.stderr.getvalue().endswith(end):
+                    break
+                threading.Event().wait(0.01)
+            assert sys.stderr.getvalue().endswith(end)
 
 
 def test_quick_commands_say_nothing(doors, capsys):

@@ -6,7 +6,15 @@ from itertools import chain, pairwise
 import numpy as np
 import pytest
 
-from falcon._core.timing import Estimate, Record, Side, geometric_mean, interleave, variation
+from falcon._core.timing import (
+    Estimate,
+    Record,
+    Side,
+    disturbance,
+    geometric_mean,
+    interleave,
+    variation,
+)
 
 
 class Sides:  # whose calls alone move the clock
@@ -66,11 +74,12 @@ def test_ratios_are_those_of_pairs():
 
 def test_geometric_mean():
     some = [Estimate(2.0, 1.9, 2.2, 9), Estimate(0.5, 0.5, 0.5, 7)]
-    mean = geometric_mean([*some, Estimate(9.0, 1.0, 20.0, 4)])  # of too few pairs
+    undecided = Estimate(22.4, 0.6, 44.2, 9), Estimate(9.0, 8.0, 9.5, 9, "disturbed")
+    mean = geometric_mean([*some, *undecided, Estimate(9.0, 1.0, 20.0, 4)])  # of too few pairs
     assert mean.median == pytest.approx(1.0)
     assert (mean.low, mean.high) == pytest.approx((0.95**0.5, 1.1**0.5))
     assert mean.count == 7
-    assert geometric_mean([Estimate(9.0, 1.0, 20.0, 4)]) is None
+    assert geometric_mean([*undecided, Estimate(9.0, 1.0, 20.0, 4)]) is None
 
 
 @pytest.mark.parametrize(
@@ -85,6 +94,41 @@ def test_geometric_mean():
 )
 def test_three_verdicts(low, high, count, verdict):
     assert Estimate((low + high) / 2, low, high, count).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("times", "share", "said"),
+    [
+        ([(1.0, 1.1, 1.0, 1.1), (2.0, 2.2, 2.0, 2.1)], 0.95, ""),
+        ([(1.0, 3.0, 1.0, 1.0, 1.0)], 1.9, ""),  # one round of five
+        ([(1.0,) * 5], 0.1, "this process had 10% of a CPU"),
+        ([(1.0, 1.0, 1.5, 1.5)], 1.0, "equal calls took times that differ by 50%"),
+    ],
+)
+def test_a_disturbed_machine(times, share, said):
+    assert disturbance(times, share) == said
+
+
+@pytest.mark.parametrize("share", [0.1, 1.0])
+def test_sides_know_whether_they_were_disturbed(doors, share):
+    """What is waited for, and sides that do not say what they spent, do not count."""
+    clock = doors.clock()
+    clock.share = share
+    here = [Side.of(name, lambda s=s: clock.move(s)) for name, s in (("x", 1.0), ("y", 1.4))]
+    mine, other = interleave(here)
+    found = other.over(mine)
+    assert found.verdict == ("undecided" if share < 0.9 else "slower")
+    assert found.disturbed == mine.disturbed == other.disturbed
+    assert found.disturbed == ("this process had 10% of a CPU" if share < 0.9 else "")
+    elsewhere = [Side(x.name, x.time, x.rest) for x in here]
+    assert not any(x.disturbed for x in interleave(elsewhere))
+
+
+def test_times_that_differ_too_much_decide_nothing(clock):
+    noisy = [clock.side("x", *[1.0, 1.5] * 99), clock.side("y", *[2.0, 3.0] * 99)]
+    mine, other = interleave(noisy, 8, most=8)
+    assert mine.disturbed == "equal calls took times that differ by 50%"
+    assert mine.over(other).low > 1 and mine.over(other).verdict == "undecided"
 
 
 def test_variation(clock):

@@ -106,6 +106,19 @@ def test_tune_remembers_the_fastest(doors, rounds):
     assert chosen.method.label == fastest.candidate.method.label
 
 
+def test_nothing_is_stored_of_a_disturbed_machine(doors):
+    why = "this process had 10% of a CPU"
+    doors.turns(lambda sides, *_, **__: [Record(x.name, (10.0 - i,) * 5, why)
+                                         for i, x in enumerate(sides)])  # fmt: skip
+    (found,) = falcon.tune([(1030, 1040, 1050)], backend="numpy")
+    assert not falcon.machine().choices
+    assert {x.verdict for x in found.measured} == {"undecided"}
+    assert str(found) == (
+        f"not stored: 1030 x 1050 @ 1050 x 1040 float32: other programs disturbed it ({why}); run "
+        "it again when the machine is quiet"
+    )
+
+
 def test_measuring_the_machine_says_which_choices_change(monkeypatch):
     def measured(backends, rows, threads, tick, seconds):
         slow_sums = Rates(1e11, 1e6, 1e6)

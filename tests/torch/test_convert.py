@@ -42,6 +42,17 @@ def test_its_options_are_those_that_layers_take():
             falcon.torch.LinearConfig(**{name: -2.5})
 
 
+def test_a_misspelt_option_is_guessed():
+    with pytest.raises(
+        TypeError, match=r"'measured' \(did you mean 'measure'\?\); its options are"
+    ):
+        falcon.torch.LinearConfig(measured=False)
+    with pytest.raises(TypeError, match=r"keyword argument 'min_rows'"):
+        falcon.torch.LinearConfig("auto", min_rows=9)
+    held = falcon.torch.LinearConfig("strassen", rows=9)
+    assert pickle.loads(pickle.dumps(held)) == copy.copy(held) == held
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("scheme", ["classical", "strassen", "2x3x3:15"])
 @pytest.mark.parametrize("bias", [True, False])

@@ -1,5 +1,7 @@
 """The report's last line: what a whole forward pass gains by the layers that were converted."""
 
+from contextlib import nullcontext
+
 import pytest
 
 import falcon
@@ -53,8 +55,9 @@ def test_both_are_timed(turns):
     assert (found.gain, found.low, found.high) == (1.6, 1.0, 2.0)
     assert 0 < found.share < 1
     assert "60 rows: 4.00 s with" in str(report)
-    gain, error, advice = str(report).splitlines()[-3:]
-    assert gain == "gain of a pass of so many rows 1.60 (1.00 to 2.00): undecided"
+    gain, error, holds, advice = str(report).splitlines()[-4:]
+    assert gain == "gain of a pass of 60 rows 1.60 (1.00 to 2.00): undecided"
+    assert holds == "calls of other rows gain more or less: a list of examples times several"
     assert error == (f"error of the pass against float64: {found.error_of_torch:.3g} with torch's "
                      f"layers, {found.error:.3g} with falcon's")  # fmt: skip
     assert "not surely faster: falcon.torch.revert_(model)" in advice and "min_gain=1.0" in advice
@@ -62,6 +65,58 @@ def test_both_are_timed(turns):
     assert type(model.first) is FalconLinear
     assert "forward" not in vars(model.first)
     assert convert_(model, config()).forward is None
+
+
+def test_several_examples(doors):
+    """All of them must gain what is asked for."""
+    ratios = iter([4.0, 2.1, 1.5, 4.0, 2.1, 1.5])
+    ours = Record("falcon", (1.0,) * 5)
+    doors.turns(lambda *_, **__: [ours, Record("torch", (next(ratios),) * 5)],
+                of="falcon.torch.forward")  # fmt: skip
+    model, examples = Two().eval(), [torch.randn(x, 20, 48) for x in (3, 2, 1)]
+    report = convert_(model, config(), example=examples)
+    assert [x.rows for x in report.forwards] == [60, 40, 20]
+    assert (report.forward.rows, report.forward.gain) == (20, 1.5)
+    text = str(report)
+    assert [x for x in text.splitlines() if x.startswith("gain of")] == [
+        f"gain of a pass of {rows} rows {gain:.2f}: faster"
+        for rows, gain in ((60, 4.0), (40, 2.1), (20, 1.5))
+    ]
+    assert "a list of examples" not in text and "not surely" not in text
+    assert not convert_(model, config(), example=examples, min_gain=2.0).rows[0]["scheme"]
+    assert type(model.first) is nn.Linear
+    with pytest.raises(ValueError, match="example is an empty list"):
+        convert_(model, config(), example=[])
+
+
+def test_a_pass_that_other_programs_disturbed_gains_nothing_for_sure(doors):
+    why = "this process had 10% of a CPU"
+    records = [Record("falcon", (2.0,) * 5, why), Record("torch", (4.0,) * 5, why)]
+    doors.turns(lambda *_, **__: records, of="falcon.torch.forward")
+    model, example = Two().eval(), torch.randn(3, 20, 48)
+    report = convert_(model, config(), example=example)
+    assert (report.forward.verdict, report.forward.disturbed) == ("undecided", why)
+    assert f"\nother programs disturbed it ({why}); run it again" in str(report)
+    convert_(model, config(), example=example, min_gain=1.0)
+    assert type(model.first) is nn.Linear
+
+
+def test_the_time_that_is_left_is_that_of_each_part(doors, turns):
+    parts = []
+
+    class Noted(nullcontext):
+        def part(self, total, unit):
+            parts.append([total, unit, 0])
+
+        def say(self, text):
+            pass
+
+        def step(self, _=None):
+            parts[-1][2] += 1
+
+    doors.conversion(Progress=Noted)
+    convert_(turns[0], config(), example=torch.randn(3, 20, 48))
+    assert parts == [[2, "shapes", 2], [2, "layers", 2], [5, "rounds", 0]]
 
 
 @pytest.fixture
@@ -161,7 +216,7 @@ def test_without_converted_layers_nothing_is_gained(doors):
     assert (found.forward.share, found.forward.gain) == (0, 1)
     assert (found.forward.wider, found.forward.error) == ("", None)
     assert "0.90 (0.80 to 1.00)" in str(found) and "surely" not in str(found)
-    assert str(found).endswith("gain of a pass of so many rows 1.00 (1.00 to 1.00): as fast")
+    assert str(found).endswith("gain of a pass of 60 rows 1.00: as fast")
 
 
 def test_the_fast_path_of_a_transformer():

@@ -209,7 +209,7 @@ def test_progress(monkeypatch, doors):
         monkeypatch.setattr(sys, "stderr", stream)
         convert_(layer(), config(), example=integers(9, 48), progress=wanted)
         if stream is not None:
-            assert ("1 of 1 layers] timing the forward pass" in stream.getvalue()) == wanted
+            assert ("of 5 rounds] timing the forward pass" in stream.getvalue()) == wanted
 
 
 def test_layers_without_memory_for_panels_are_torchs(doors):

@@ -12,8 +12,8 @@ Report = falcon.torch.Report
 def row(name, **changes):
     known = {
         "name": name, "shape": (64, 32), "dtype": "float32", "scheme": "strassen", "packed": True,
-        "min_m": 256, "gain": 1.25, "measured": True, "interval": (1.125, 1.5),
-        "extra_bytes": 2**20, "reason": "",
+        "min_m": 256, "gain": 1.25, "measured": True, "interval": (1.125, 1.5), "rows": 512,
+        "extra_bytes": 2**20, "reason": "", "disturbed": "",
     }  # fmt: skip
     return {**known, **changes}
 
@@ -47,3 +47,21 @@ def test_what_differs_has_a_line():
 def test_a_layer_alone():
     assert lines(row("", scheme=None, min_m=None, gain=None, interval=None, measured=False))
     assert "1.25 ?" in str(Report([row("", measured=False, interval=None)]))
+
+
+def test_what_is_shown_is_explained():
+    text = str(Report([row("x")])).splitlines()
+    assert "gain: torch's time over falcon's, for 512 rows (tokens) in a call" in text
+    assert any(x.startswith("from rows: calls of so many rows or more run on falcon") for x in text)
+    assert not any("?" in x for x in text)
+    guess = str(Report([row("x"), row("y", measured=False, interval=None)])).splitlines()
+    assert "?: predicted, over falcon without panels, on a GPU over cuBLAS" in guess
+    assert "layers on falcon" in str(Report([]))
+
+
+def test_gains_of_a_disturbed_machine_are_undecided():
+    why = "this process had 10% of a CPU"
+    text = str(Report([row("x", disturbed=why), row("y")])).splitlines()
+    at = text.index("gains of 1 of 2 layers are undecided:")
+    assert text[at + 1].startswith(f"other programs disturbed it ({why}); run it again when")
+    assert max(map(len, text)) <= 100
