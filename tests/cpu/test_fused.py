@@ -116,6 +116,13 @@ def alike(x):
     return x * np.where(np.arange(504) % 84 == 7, 5, 1)
 
 
+UNITS = np.where(np.random.default_rng(5).random(504) < 0.5, 2.0, 0.5)
+REPEATED = np.tile(UNITS[:126], 4)  # the same in each block of K
+# Those of blocks differ, and half of the steps are larger than others.
+OPPOSED = np.repeat(np.sqrt([2, 0.5, 0.5, 2]), 126)
+LARGER = np.where(np.arange(504) % 63 < 32, 4.0, 1.0)
+
+
 # Of 504 lines and steps: blocks of schemes are multiples of 84 lines, and of 63 steps.
 DATA = {
     "normal": (lambda a, b: (a, b), True),
@@ -127,6 +134,12 @@ DATA = {
     "the same of b": (lambda a, b: (a, faint(b).T), False),
     "rows in several groups": (lambda a, b: (alike(a.T).T, b), False),
     "columns in several groups": (lambda a, b: (a, alike(b)), False),
+    "units of columns of a": (lambda a, b: (a * UNITS, b / UNITS[:, None]), True),
+    "units alike in all blocks": (lambda a, b: (a * REPEATED, b / REPEATED[:, None]), True),
+    "units of some steps": (
+        lambda a, b: (a * (LARGER * OPPOSED), b * (LARGER / OPPOSED)[:, None]),
+        True,
+    ),
     "one sign": (lambda a, b: (abs(a), abs(b)), False),
     "a row somewhat larger": (lambda a, b: (line(a, 0, 1.25), b), True),
     "a column somewhat smaller": (lambda a, b: (a, line(b, 1, 0.9)), True),
