@@ -52,17 +52,17 @@ def test_calls_and_blocks(off):
 
 def test_a_block_takes_back_its_own_call_alone(off):
     """Calls of two threads, and their blocks, in every order."""
-    for ons in itertools.product((False, True), repeat=2):
+    for asked in itertools.product((False, True), repeat=2):
         for order in itertools.permutations((0, 0, 1, 1)):
             falcon.accelerate(on=False)
             switches, left = [None, None], []
             for i in order:
                 if switches[i] is None:
-                    switches[i] = falcon.accelerate(ons[i], quiet=True)
+                    switches[i] = falcon.accelerate(asked[i], quiet=True)
                 else:
                     left.append(switches[i])
                     left[-1].__enter__()
-                    assert switch.is_on() == ons[i]
+                    assert switch.is_on() == asked[i]
             for entered in left:
                 entered.__exit__()
             assert not switch.is_on()
