@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from falcon import schemes
 from falcon._core.files import read_file
+from falcon.schemes.writing import to_json
 
 from .catalogue.library import SLACK, SLACK_TO_IMPROVE, Library
 from .improve import Improver
@@ -237,7 +237,7 @@ class Run:
             if programs:
                 scheme = scheme.with_sums(dict(zip("UVW", programs, strict=True)))
             path = job.folder / f"{name.replace(':', '_')}{suffix}.json"
-            _write(path, schemes.writing.to_json(scheme))
+            _write(path, to_json(scheme))
             if path not in self.finds:
                 self.finds.append(path)
             self._best = min(self._best, rank)

@@ -21,6 +21,7 @@ from falcon.discover.improve import Improver
 from falcon.discover.search import Job, Run
 from falcon.discover.walk import masks, moves
 from falcon.discover.worker import Find, Worker
+from falcon.schemes.writing import to_json
 
 from ..support import HANG
 from .support import reached, residual
@@ -116,9 +117,7 @@ def test_no_rank_above_the_lowest_known_is_reported(tmp_path, capsys):
 @pytest.mark.parametrize("objective", ["nnz", "growth", "additions"])
 def test_objectives(tmp_path, objective):
     assert run(tmp_path, 2, 2, 2, "--objective", objective, "--minutes", 0.03, "--scratch") == 2
-    (tmp_path / "poor.json").write_text(
-        schemes.writing.to_json(schemes.get("winograd").renamed("poor", "a test"))
-    )
+    (tmp_path / "poor.json").write_text(to_json(schemes.get("winograd").renamed("poor", "a test")))
     start = [masks.terms_of(schemes.get("winograd"))]
     improver = Improver((2, 2, 2), start, Worker((2, 2, 2), scratch((2, 2, 2)), 1, 0),
                         objective, 1, 0)  # fmt: skip
@@ -203,7 +202,7 @@ def test_runs_of_two_ranks_in_one_folder(tmp_path):
     for name in ("winograd", "2x2x2:8"):
         scheme = schemes.get(name)
         (tmp_path / f"{scheme.rank}.json").write_text(
-            schemes.writing.to_json(scheme.renamed(f"2x2x2:{scheme.rank}", "a test"))
+            to_json(scheme.renamed(f"2x2x2:{scheme.rank}", "a test"))
         )
     for rank in (7, 8):
         arguments = 2, 2, 2, "--rank", rank, "--objective", "growth", "--flips", 50_000
@@ -284,6 +283,7 @@ def test_ctrl_c_keeps_what_was_found(tmp_path):
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=listen) as process:
         until = time.monotonic() + HANG
         while not list(tmp_path.glob("*.json")) and time.monotonic() < until:
+            assert process.poll() is None
             time.sleep(0.1)
         process.send_signal(signal.SIGINT)
         output, _ = process.communicate(timeout=HANG)

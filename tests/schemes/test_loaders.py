@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from falcon import schemes
 from falcon.schemes import SchemeError, dump, load, load_all
+from falcon.schemes.writing import to_json
 
 from .support import FRACTIONAL, archive
 
@@ -47,7 +48,7 @@ def bare(name):
 
 
 def falcon_record(scheme):
-    return json.loads(schemes.writing.to_json(scheme))
+    return json.loads(to_json(scheme))
 
 
 def alphatensor(path, found, *, plain=False, w_for_c=False, dtype=np.int32):

@@ -20,6 +20,7 @@ import numpy as np
 from falcon import schemes
 from falcon._core.progress import Progress
 from falcon.schemes import Scheme
+from falcon.schemes.writing import to_json
 
 from ..improve import Entry
 from ..walk import masks, sums
@@ -132,7 +133,7 @@ def chosen(
         renamed = scheme.renamed(name, f"{source}; {TITLES[objective]}")
         renamed = renamed.with_facts(KINDS[objective])
         written = dict(zip("UVW", entry.programs, strict=True))
-        texts[name] = schemes.writing.to_json(renamed.with_sums(written))
+        texts[name] = to_json(renamed.with_sums(written))
     return texts
 
 
