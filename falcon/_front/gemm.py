@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Unpack, overload
 
 import numpy as np
@@ -123,8 +124,10 @@ def gemm(
     state = State.now()
     check_added(beta, c)
     adapter, a, b, c, target = enter(a=a, b=b, c=c, out=out)
-    product = _product(adapter, (a, b, c, target), packed, dtype, options, (alpha, beta))
+    product, empty = _product(adapter, (a, b, c, target), packed, dtype, options, (alpha, beta))
     with adapter.current():
+        if out is None:
+            product = replace(product, out=empty())
         done = multiply(product)
     if plain_call and (product.c is None) == (c is None):
         written = None if out is None else product.out
@@ -139,10 +142,10 @@ def _product(
     dtype: Any,
     options: Mapping[str, Any],
     factors: tuple[Any, Any],
-) -> Product:
+) -> tuple[Product, Callable[[], Any]]:
     """Check what a call gave, in the order of its errors, and return what is to be multiplied.
 
-    `operands`: a, b, c and out; `factors`: alpha and beta.
+    Also what makes a new result. `operands`: a, b, c and out; `factors`: alpha and beta.
     """
     a, b, c, out = operands
     chosen = options_for(packed, "gemm", KEYWORDS, options, adapter.device)
@@ -170,13 +173,11 @@ def _product(
         given = (options.get("backend") or "auto", options.get("scheme") or "auto")
         check_packed(packed, result, *given)
         operand = packed_type(packed, left, adapter.dtype(left), result)
-    if target is None:
-        like = [x for x in (left, source, added) if x is not None]
-        with adapter.current():
-            target = adapter.empty((M, N), result, alike(dtype, like))
+    like = alike(dtype, [x for x in (left, source, added) if x is not None])
     arrays = left, (K, N) if source is None else source, added, target
     by_panels = packed if packed is not None and packed.is_packed else None
-    return Product(adapter, *arrays, operand, result, chosen, alpha, beta, by_panels)
+    made = Product(adapter, *arrays, operand, result, chosen, alpha, beta, by_panels)
+    return made, partial(adapter.empty, (M, N), result, like)
 
 
 def _stated(options: Mapping[str, Any], dtype: Any, packed: PackedOperand | None) -> tuple:
