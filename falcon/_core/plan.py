@@ -11,6 +11,7 @@ import numpy as np
 from falcon.schemes import Scheme
 
 from .arrays import to_array
+from .bound import error_bound
 from .dtypes import DType
 from .lazy import lazy
 from .matrix import Matrix
@@ -21,8 +22,8 @@ from .packed import PackedOperand
 from .plan_text import explained, summary
 from .policy import Policy
 from .problem import Problem
-from .rewrite import WHOLE, Rewrite
 from .rewrite import Part as Part
+from .rewrite import Rewrite
 from .runner import FallbackRunner, Runner
 
 
@@ -270,7 +271,9 @@ class Plan:
         p, a, b = self.problem, to_array("a", a), to_array("b", b)
         if p.is_exact:
             return np.zeros((p.M, p.N))
-        return (self.rewrite or WHOLE).error_bound(self, a, b, proved)
+        if self.rewrite is not None:
+            return self.rewrite.error_bound(self, a, b, proved)
+        return error_bound(self, a, b, proved)
 
     @lazy
     def runner(self) -> Runner:

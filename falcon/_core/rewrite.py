@@ -52,6 +52,3 @@ class Rewrite:
     def told(self, plan: Any) -> Iterable[str]:
         """Return what the plan says of its parts, line by line."""
         return ()
-
-
-WHOLE = Rewrite()  # stands for none

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -110,6 +110,15 @@ def _recall_views(a: Any, b: Any, out: Any, arguments: tuple, ndim: int | None) 
         return None
     library_of(out).note_write(out)
     return adapter.wrap(result) if out is None else out
+
+
+def stated(options: Mapping[str, Any], dtype: Any) -> tuple:
+    """Return the options of a call, and its dtype, as calls are told apart by them."""
+    arguments = tuple(options.items()) if options else ()
+    if options and isinstance(moduli := options.get("modulus"), list | tuple):  # lists have no hash
+        known = tuple((p, type(p)) for p in moduli)
+        arguments = tuple((k, known if k == "modulus" else x) for k, x in arguments)
+    return arguments if dtype is None else (*arguments, ("dtype", dtype))
 
 
 def _find_small(a: np.ndarray, b: np.ndarray, out: np.ndarray | None) -> Any:

@@ -19,7 +19,7 @@ from falcon._core.packed import PackedOperand
 
 from .adapters import Adapter, enter
 from .arithmetic import alike, check_out, operand_type, result_type, scalar_type, why_not_wide
-from .calls import State, recall, remember
+from .calls import State, recall, remember, stated
 from .execute import Product, multiply
 from .planner import requested
 from .validate import check_added, check_matrix, check_shape, scalar
@@ -113,9 +113,9 @@ def gemm(
     True
     """
     packed = b if isinstance(b, PackedOperand) else None
-    arguments = _stated(options, dtype, packed)
+    arguments = stated(options, dtype)
     if packed is not None and not packed.is_packed:
-        b = packed.source
+        b, arguments = packed.source, (*arguments, ("packed", (packed.kept, packed.dtype)))
     plain_call = type(alpha) in _SCALARS and type(beta) in _SCALARS and (beta == 0) == (c is None)
     if plain_call and (alpha != 1 or beta != 0):
         arguments = (*arguments, ("alpha", alpha), ("beta", beta))
@@ -178,16 +178,6 @@ def _product(
     by_panels = packed if packed is not None and packed.is_packed else None
     made = Product(adapter, *arrays, operand, result, chosen, alpha, beta, by_panels)
     return made, partial(adapter.empty, (M, N), result, like)
-
-
-def _stated(options: Mapping[str, Any], dtype: Any, packed: PackedOperand | None) -> tuple:
-    """Return the options of a call as calls are told apart by them."""
-    arguments = tuple(options.items()) if options else ()
-    if dtype is not None:
-        arguments = (*arguments, ("dtype", dtype))
-    if packed is not None and not packed.is_packed:  # its source is multiplied, in its way
-        arguments = (*arguments, ("packed", (packed.kept, packed.dtype)))
-    return arguments
 
 
 def _checked_shapes(a: Any, b: Any, c: Any) -> tuple[int, int]:

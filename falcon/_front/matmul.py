@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Unpack, overload
 
@@ -21,7 +21,7 @@ from . import booleans
 from .adapters import Adapter, enter
 from .arithmetic import alike, check_cast, check_out, operand_type, result_type
 from .buffers import without
-from .calls import State, recall, remember
+from .calls import State, recall, remember, stated
 from .execute import Product, multiply
 from .fallback import numpy_product
 from .gemm import gemm
@@ -79,7 +79,7 @@ def matmul(
     >>> falcon.matmul(np.ones((5, 2, 3)), np.ones(3)).shape
     (5, 2)
     """
-    arguments = _stated(options, dtype)
+    arguments = stated(options, dtype)
     if (known := recall(a, b, out, arguments)) is not None:
         return known
     if booleans.are_numpys(a, b, out, arguments):
@@ -92,15 +92,6 @@ def matmul(
     else:
         result = _product(adapter, a, b, target, dtype, options, arguments)
     return adapter.wrap(result) if out is None else out
-
-
-def _stated(options: Mapping[str, Any], dtype: Any) -> tuple:
-    """Return the options of a call as calls are told apart by them."""
-    arguments = tuple(options.items()) if options else ()
-    if options and isinstance(moduli := options.get("modulus"), list | tuple):  # lists have no hash
-        known = tuple((p, type(p)) for p in moduli)
-        arguments = tuple((k, known if k == "modulus" else x) for k, x in arguments)
-    return arguments if dtype is None else (*arguments, ("dtype", dtype))
 
 
 def _product(
