@@ -1,5 +1,6 @@
 """NumPy's own products on falcon: on and off, by blocks and threads, in workers and programs."""
 
+import contextlib
 import itertools
 import multiprocessing
 import os
@@ -50,30 +51,42 @@ def test_calls_and_blocks(off):
         falcon.accelerate(1)
 
 
-def test_a_block_takes_back_its_own_call_alone(off):
-    """Calls of two threads, and their blocks, in every order."""
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_block_takes_back_its_own_call_alone(off, at_once):
+    """Calls of two threads, and their blocks, in every order; left at once, or in the end."""
     for asked in itertools.product((False, True), repeat=2):
         for order in itertools.permutations((0, 0, 1, 1)):
             falcon.accelerate(on=False)
-            switches, left = [None, None], []
+            switches, waiting, left = [None, None], [], []
             for i in order:
                 if switches[i] is None:
                     switches[i] = falcon.accelerate(asked[i], quiet=True)
-                else:
-                    left.append(switches[i])
-                    left[-1].__enter__()
+                    waiting.append(i)
+                    continue
+                waiting.remove(i)
+                with switches[i] if at_once else contextlib.nullcontext():
+                    if not at_once:
+                        left.append(switches[i])
+                        left[-1].__enter__()
                     assert switch.is_on() == asked[i]
+                if at_once:
+                    assert switch.is_on() == (asked[waiting[-1]] if waiting else False)
             for entered in left:
                 entered.__exit__()
             assert not switch.is_on()
-    # a call stays that no block takes back; and a block begun again takes back no second call
-    for on in (False, True):
-        one = falcon.accelerate(not on, quiet=True)
-        falcon.accelerate(on, quiet=True)
-        for _ in range(2):
-            with one:
-                assert switch.is_on() != on
-            assert switch.is_on() == on
+
+
+@pytest.mark.parametrize("on", [False, True])
+def test_a_call_stays_that_no_block_takes_back(off, on):
+    one = falcon.accelerate(not on, quiet=True)
+    falcon.accelerate(on, quiet=True)
+    with falcon.accelerate(not on, quiet=True):
+        pass
+    assert switch.is_on() == on
+    for _ in range(2):  # begun again, it takes back no second call
+        with one:
+            assert switch.is_on() != on
+        assert switch.is_on() == on
     for _ in range(100):
         falcon.accelerate(quiet=True)
     assert len(switch._calls) < 3
