@@ -223,6 +223,18 @@ def test_booleans_of_another_result_are_left_to_numpy():
     np.testing.assert_array_equal(found, np.eye(3))
 
 
+@pytest.mark.usefixtures("engine")
+def test_which_booleans_are_counted(doors):
+    """Those whose first pairs of True come late; NumPy, which stops there, has others at once."""
+    rng = np.random.default_rng(1)
+    for density, counted in ((0.0, True), (0.5, False)):
+        a, b = (rng.random((300, 300)) < density for _ in range(2))
+        seen = doors.multiplied(lambda plan, count: plan.problem.operand.name)
+        for out in (None, np.empty((300, 300), bool), np.empty((300, 600), bool)[:, ::2]):
+            np.testing.assert_array_equal(falcon.matmul(a, b, out), np.matmul(a, b))
+        assert seen == ["uint8"] * 3 * counted
+
+
 @pytest.mark.parametrize("density", [0.0, 0.01, 0.5, 1.0])
 def test_booleans_are_counted(density):
     rng = np.random.default_rng(0)
