@@ -49,8 +49,24 @@ def kinds(K: int) -> dict[str, Callable[[Any, tuple[int, int]], Any]]:
         waves = cupy.sin(cupy.arange(K) * 2 * np.pi / 250)
         return 3 * cupy.expand_dims(waves, 1 - along(shape)) + random.standard_normal(shape)
 
+    def signs(r: Any, shape: tuple[int, int]) -> Any:
+        alternate = cupy.expand_dims((-1.0) ** cupy.arange(K), 1 - along(shape))
+        return alternate * r.random_sample(shape)
+
+    def duplicates(r: Any, shape: tuple[int, int]) -> Any:
+        common = cupy.expand_dims(r.standard_normal(K), 1 - along(shape))
+        return common + 0.3 * r.standard_normal(shape)
+
+    def orthonormal(r: Any, shape: tuple[int, int]) -> Any:
+        basis = cupy.linalg.qr(r.standard_normal((max(shape), min(shape))))[0]
+        return basis if shape[0] > shape[1] else basis.T
+
     return {
         "normal": lambda r, s: r.standard_normal(s),
+        "normal, X^T X": lambda r, s: r.standard_normal(s),
+        "orthonormal, X^T X": orthonormal,
+        "alternating signs": signs,
+        "near-duplicates, X^T X": duplicates,
         "uniform": lambda r, s: r.random_sample(s),
         "exponential": lambda r, s: r.exponential(size=s),
         "lognormal": lambda r, s: cupy.exp(r.standard_normal(s)),

@@ -23,9 +23,9 @@ from falcon._core.where import device_of
 from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme
 
-from . import available, cublas, device, embedded, kernels, model, operands, workspaces
+from . import available, cublas, device, embedded, fused, kernels, model, operands, workspaces
 from .arrays import library_of
-from .geometry import Tables, segment_bytes
+from .geometry import FUSED_BLOCK, Tables, segment_bytes
 from .layout import Layout, layout_of
 from .matrix import Memory
 from .packed import Packed, Payload, Sums
@@ -155,7 +155,7 @@ class GpuBackend:
         fit = kernels.exponent_of_norms(layout.scheme, operand)
         if fit or (plan.guarded and layout.scheme.n > 1):
             powers = allocate(Tables(plan.problem.N, plan.problem.accumulator.itemsize).nbytes)
-            if fit:
+            if layout.centred:
                 segments = allocate(segment_bytes(plan.problem.N, plan.problem.K))
             lines = [kernels.Lines(b.transposed(), columns, powers.pointer, segments.pointer)]
             scratch = memory.pointer, memory.nbytes
@@ -163,7 +163,7 @@ class GpuBackend:
         sums = Sums(memory.pointer, columns, inner, b.by_columns, True, operand)
         spans = (0, inner), (0, columns)
         part = kernels.Part(b, (inner, columns), *spans, sums, powers.pointer)
-        run(*steps, kernels.combine(layout.scheme, operand, of_b=part))
+        run(*steps, kernels.combine(layout.scheme, operand, of_b=part, centred=layout.centred))
         return Payload(b, Packed(sums, memory, powers, segments))
 
     def column_norms(self, b: Matrix, plan: Plan) -> tuple[bool, None]:
@@ -227,7 +227,9 @@ def _method(
     if limit is None:
         assert problem.device is not None
         usual = device.properties(problem.device).memory_bytes // _WORKSPACE_SHARE
-    layout = layout_of(problem, scheme, operand or problem.operand, limit, usual)
+    multiplied = operand or problem.operand
+    is_fused = fused.multiplies(multiplied, problem.device or 0)
+    layout = layout_of(problem, scheme, multiplied, limit, usual, is_fused)
     if layout is None:
         return None
     if layout.scheme is None:
@@ -250,7 +252,9 @@ def _growth(problem: Problem, scheme: Scheme | None, layout: Layout, inner: int)
             longest = products(scheme_to_run).groups[0].length
             assert problem.device is not None
             index, inner = problem.device, longest * inner
-            piece = cublas.longest(inner, index, problem.short_sums)
+            piece = FUSED_BLOCK
+            if not layout.fused:
+                piece = cublas.longest(inner, index, problem.short_sums)
             growth = hypot(growth, cublas.growth_of_sums(inner, index, piece))
         return growth
     if problem.accumulator is not problem.operand:

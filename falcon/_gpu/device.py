@@ -180,9 +180,14 @@ def clear(pointer: int, nbytes: int) -> None:
 # --- kernels --------------------------------------------------------------------------------
 
 
-def function(source: str, name: str) -> Any:
+def function(source: str, name: str, options: tuple[str, ...] = ()) -> Any:
     """Return a kernel, compiled as C++17 for each device on which it is launched.
 
     -fmad, on by default, may contract alpha * sum + beta * c, which rounds once less.
     """
-    return _cupy().RawModule(code=source).get_function(name)
+    return _cupy().RawModule(code=source, options=options).get_function(name)
+
+
+def allow_shared(kernel: Any, nbytes: int) -> None:
+    """Allow a kernel so much shared memory on the current device, beyond 48 KiB."""
+    kernel.max_dynamic_shared_size_bytes = nbytes

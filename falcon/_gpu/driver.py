@@ -3,11 +3,11 @@
 ::
 
     powers of lines           A, B  -> powers of two      norms.cu, powers.cu; for "auto" and parts
-    means                     A, B  -> m, S; m S -> C     means.cu, a product; for parts
+    means                     A, B  -> m, S; m S -> C     means.cu, a product; for centred parts
     for each chunk of rows, columns:                      (one chunk without a workspace limit)
         for each chunk of the inner dimension:
             Combine A, Combine B    A, B  -> At, Bt       lines times their powers, once each; A - m
-            products                At, Bt -> H           a strided-batched call per chain length
+            products                At, Bt -> H           of each chain length: cuBLAS, or fused.cu
         Combine H                   H     -> C            undoes the powers, applies alpha and beta
         repair                                            ends at once unless a region has a flag
 
@@ -24,8 +24,8 @@ from falcon._core.matrix import Matrix
 from falcon._core.plan import Plan
 from falcon.codegen.cuda_plan import products
 
-from . import cublas, kernels, repaired
-from .geometry import UNIT, flag_bytes, round_up, segment_bytes, segments
+from . import cublas, fused, kernels, repaired
+from .geometry import UNIT, flag_bytes, round_up, segments
 from .layout import Buffers, Span
 from .matrix import Operand
 from .operands import Operands, make_copies
@@ -60,7 +60,7 @@ def steps_of(
         stages = _Stages(plan, copied, packed, places, factors)
         if plan.guarded or plan.method.splits > 1:
             stages.find_powers()
-        if stages.centres:
+        if plan.method.layout.centred:
             stages.multiply_means()
         stages.multiply()
         steps += stages.steps
@@ -103,7 +103,6 @@ class _Stages:
         self._a, self._b, self._c, self._out = operands
         self._packed, self._factors = packed, factors
         self._operand, self._sums = plan.operand, plan.problem.accumulator
-        self.centres = self._operand.parts > 1 and not plan.problem.short_sums
         self.steps: list[Step] = []
         # The parts of A and B whose sums At and Bt hold.
         self._held: tuple[kernels.Part | None, kernels.Part | None] = (None, None)
@@ -127,11 +126,8 @@ class _Stages:
             b = self._b.transposed()
             lines.append(kernels.Lines(b, N, self._powers_b, places.segments))
         if lines:
-            room, columns = places.flags - places.at, self._powers_b if self.centres else 0
+            room, columns = places.flags - places.at, self._powers_b * self._layout.centred
             self.steps += kernels.powers(lines, places.at, room, equilibrate, fit, columns)
-        if fit and not self.centres:  # the means are zero
-            segments = segment_bytes(*self._a.shape)
-            self.steps.append(Fill("norms", (places.means, segments)))
 
     def multiply_means(self) -> None:
         """Write the product of A's means and the sums of B's segments, and c, to the result."""
@@ -158,7 +154,7 @@ class _Stages:
         rows, columns, by_columns = row[1], column[1], self._out.by_columns
         p = self._plan.problem
         plane, ld = rows * columns, rows if by_columns else columns
-        is_triangle = p.symmetric and row == column
+        is_triangle = bool(p.symmetric) and row == column
         if is_triangle and part[0] == 0:  # what is above the tiles stays finite
             self.steps.append(Fill("combine H", (self._places.h, plane * self._sums.itemsize)))
         for group in products(self._layout.scheme).groups:
@@ -166,7 +162,12 @@ class _Stages:
             out = Operand(at, ld, by_columns, plane, self._sums)
             operands = a.of_group(group), b.of_group(group), out
             inner = group.length * part[1]
-            how: dict[str, Any] = {"beta": float(part[0] > 0), "operand": self._operand}
+            how: dict[str, Any] = {"beta": float(part[0] > 0)}
+            if self._layout.fused:
+                how |= {"batch": group.count, "triangle": is_triangle}
+                self.steps.append(fused.product(rows, columns, inner, *operands, **how))
+                continue
+            how["operand"] = self._operand
             how["piece"] = cublas.longest(inner, p.device or 0, p.short_sums)
             if is_triangle:
                 self.steps += cublas.of_triangle(rows, inner, *operands, **how)
@@ -186,7 +187,8 @@ class _Stages:
             b, of_b = replace(self._packed.sums, first=column[0]), None
         needed = [None if x == y else x for x, y in zip((of_a, of_b), self._held, strict=True)]
         if any(needed):
-            self.steps.append(kernels.combine(self._layout.scheme, operand, *needed))
+            what = self._layout.scheme, operand, *needed, self._layout.centred
+            self.steps.append(kernels.combine(*what))
         self._held = of_a, of_b
         return a, b
 
@@ -205,7 +207,7 @@ class _Stages:
         powers = self._powers_a, self._powers_b
         update = kernels.Update(*what, flags=flags, powers=powers, **self._factors)
         # The means, and c, are in the result already.
-        added = replace(update, c=self._out, beta=1.0) if self.centres else update
+        added = replace(update, c=self._out, beta=1.0) if self._layout.centred else update
         self.steps.append(kernels.combine_out(added, self._places.h))
         if flags:
             flag = repaired.flag_of(plan)

@@ -22,7 +22,12 @@ UNIT = 16
 SEGMENT = 64
 # Size of a region of a block of C, which has a flag and is repaired as a whole.
 REGION_MAJOR, REGION_MINOR = 64, 128
-SHARED = ("LANES", "WARPS", "BLOCK_THREADS", "UNIT", "SEGMENT", "REGION_MAJOR", "REGION_MINOR")
+# Of fused.cu: elements along K whose products tensor cores add up, buffers, and side of a tile.
+FUSED_BLOCK, FUSED_STAGES, FUSED_TILE = 64, 3, 128
+SHARED = (
+    *("LANES", "WARPS", "BLOCK_THREADS", "UNIT", "SEGMENT", "REGION_MAJOR", "REGION_MINOR"),
+    *("FUSED_BLOCK", "FUSED_STAGES", "FUSED_TILE"),
+)
 # Least elements of a line in a part of its norm, most parts, and warps that fill every device.
 _NORM_RUN, _MOST_NORM_PARTS, _NORM_WARPS = 64, 64, 8192
 # Bytes of `LinePart` in common.cuh.

@@ -85,11 +85,18 @@ class Part:
 
 
 def combine(
-    scheme: Scheme, operand: DType, of_a: Part | None = None, of_b: Part | None = None
+    scheme: Scheme,
+    operand: DType,
+    of_a: Part | None = None,
+    of_b: Part | None = None,
+    centred: bool = False,
 ) -> Launch:
-    """Combine A, B or both; `operand` is that of the problem: what the sums are written as."""
+    """Combine A, B or both; `operand` is that of the problem: what the sums are written as.
+
+    `centred`: the means of A's part are subtracted.
+    """
     written = operand if operand.parts > 1 else operand.left
-    kernel, unit = _function(sources.combine_in, scheme, written)
+    kernel, unit = _function(sources.combine_in, scheme, written, centred)
     grids: list[int] = []
     arguments: list[Any] = []
     for at, (x, fit) in enumerate(zip((of_a, of_b), unit.fits, strict=True)):
@@ -159,7 +166,7 @@ class Lines:
     source: Matrix
     block: int  # rows of a block
     powers: int  # address of the result, `geometry.Tables`: see powers.cu
-    segments: int = 0  # address of the sums of all segments, for products by parts
+    segments: int = 0  # address of the sums of all segments; 0: they are not needed
 
 
 @lru_cache(maxsize=256)
@@ -214,7 +221,7 @@ def powers(
     norms, threads = map(sum, zip(*grids, strict=True))
     # Of a single matrix, no thread block reads the second arguments.
     arguments = (inner, grids[0][0], *of_norms[0], *of_norms[-1])
-    kernel, _ = _function(sources.norms, dtype, bool(fit))
+    kernel, _ = _function(sources.norms, dtype, bool(fit), any(x.segments for x in pair))
     block = geometry.LANES, geometry.WARPS, 1
     measure = Launch("norms", kernel, (norms, 1, 1), block, arguments)
     most = _LARGEST_EXPONENT[sums_bytes]

@@ -79,6 +79,9 @@ class Layout:
     # Rows, columns and inner length of a block, and of what is multiplied of each at a time.
     block: Sizes = (0, 0, 0)
     chunk: Sizes = (0, 0, 0)
+    # Of products by parts: one kernel forms them (fused.py); means are subtracted from A.
+    fused: bool = False
+    centred: bool = False
 
     @property
     def nbytes(self) -> int:
@@ -105,12 +108,18 @@ class Layout:
 
 
 def layout_of(
-    problem: Problem, scheme: Scheme | None, operand: DType, limit: int | None, usual: int
+    problem: Problem,
+    scheme: Scheme | None,
+    operand: DType,
+    limit: int | None,
+    usual: int,
+    fused: bool = False,
 ) -> Layout | None:
     """Cut a problem for a scheme; None if its workspace would exceed `limit`.
 
     `scheme`: None for the classical algorithm, which is always possible.
     `usual`: bytes of the sums and products where there is no limit.
+    `fused`: one kernel forms products by parts.
     """
     scheme_to_run = _WHOLE if scheme is None and operand.parts > 1 else scheme
     copies = _copies(problem, scheme_to_run)
@@ -121,13 +130,14 @@ def layout_of(
         return Layout(None, operand, Buffers(*copies, fixed=_fixed(operand, sizes)))
     block = block_sizes(problem.M, problem.N, problem.K, scheme_to_run)
     room = usual if limit is None else limit - sum(copies)
-    chunk = chunk_within(block, problem, scheme_to_run, room, operand)
+    centred = operand.parts > 1 and not (fused or problem.short_sums)
+    chunk = chunk_within(block, problem, scheme_to_run, room, operand, centred)
     if chunk is None and scheme is None:
         chunk = block_sizes(1, 1, problem.K if problem.packed else 1, scheme_to_run)
     if chunk is None:
         return None
-    buffers = Buffers(*copies, *sums(chunk, problem, scheme_to_run, operand))
-    return Layout(scheme_to_run, operand, buffers, block, chunk)
+    buffers = Buffers(*copies, *sums(chunk, problem, scheme_to_run, operand, centred))
+    return Layout(scheme_to_run, operand, buffers, block, chunk, fused, centred)
 
 
 def block_sizes(M: int, N: int, K: int, scheme: Scheme) -> Sizes:
@@ -152,7 +162,9 @@ def _copies(problem: Problem, scheme: Scheme | None) -> tuple[int, int, int, int
     )
 
 
-def sums(chunk: Sizes, problem: Problem, scheme: Scheme, operand: DType) -> tuple[int, ...]:
+def sums(
+    chunk: Sizes, problem: Problem, scheme: Scheme, operand: DType, centred: bool = False
+) -> tuple[int, ...]:
     """Return the bytes of the other buffers for chunks of that size, from `Buffers.at` on."""
     rows, columns, inner = chunk
     held, packed = scheme.rank * operand.panel_bytes, problem.packed
@@ -164,8 +176,8 @@ def sums(chunk: Sizes, problem: Problem, scheme: Scheme, operand: DType) -> tupl
         flag_bytes(rows, columns),
         Tables(problem.M, item).nbytes,
         0 if packed else Tables(problem.N, item).nbytes,
-        segment_bytes(problem.M, problem.K) if operand.parts > 1 else 0,
-        segment_bytes(problem.N, problem.K) if operand.parts > 1 and not packed else 0,
+        segment_bytes(problem.M, problem.K) if centred else 0,
+        segment_bytes(problem.N, problem.K) if centred and not packed else 0,
         _fixed(operand, [(rows, columns, x.length * inner, x.count) for x in groups]),
     )
     return tuple(map(_aligned, sizes))
@@ -183,7 +195,12 @@ def _aligned(nbytes: int) -> int:
 
 
 def chunk_within(
-    block: Sizes, problem: Problem, scheme: Scheme, room: int, operand: DType
+    block: Sizes,
+    problem: Problem,
+    scheme: Scheme,
+    room: int,
+    operand: DType,
+    centred: bool = False,
 ) -> Sizes | None:
     """Halve chunks until sums and products fit into `room` bytes; None if they never do.
 
@@ -193,7 +210,7 @@ def chunk_within(
     rows, columns, inner = block
 
     def fits() -> bool:
-        return sum(sums((rows, columns, inner), problem, scheme, operand)) <= room
+        return sum(sums((rows, columns, inner), problem, scheme, operand, centred)) <= room
 
     def halved(size: int) -> int:
         return round_up(-(-size // 2), UNIT)

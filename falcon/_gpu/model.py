@@ -98,7 +98,8 @@ def _stages(problem: Problem, layout: Layout, rates: DeviceRates) -> Seconds:
     assert scheme is not None
     item, held, sums = operand.itemsize, operand.panel_bytes, problem.accumulator.itemsize
     parts = operand.parts
-    read = operand.multiplied.itemsize * parts * (parts + 1) // 2
+    # Each of a sum's products by parts reads what it multiplies, and all but the first read H.
+    read = operand.multiplied.itemsize * (parts if layout.fused else parts * (parts + 1) // 2)
     (M, N, K), (cm, cn, ck), (m, k, n) = layout.block, layout.chunk, scheme.format
     again_rows, again_columns, again_inner = map(len, layout.chunks)
     times_a, times_b = layout.combined_again
@@ -116,9 +117,10 @@ def _stages(problem: Problem, layout: Layout, rates: DeviceRates) -> Seconds:
     multiply = 0.0
     for group in groups:
         inner = group.length * ck
-        # Each of a sum's products by parts reads what it multiplies, and all but the first read H.
-        piece = longest(inner, problem.device or 0, problem.short_sums) if parts > 1 else inner
-        calls = products_of_parts(inner, parts, piece)
+        calls = 1
+        if parts > 1 and not layout.fused:
+            piece = longest(inner, problem.device or 0, problem.short_sums)
+            calls = products_of_parts(inner, parts, piece)
         sizes = min(cm, M), min(cn, N), inner, group.count, read, (2 * calls - 1) * sums
         part = product_seconds(*sizes, rates, rates.batched) + (calls - 1) * rates.launch
         multiply += pieces * again_inner * part
@@ -133,7 +135,7 @@ def _stages(problem: Problem, layout: Layout, rates: DeviceRates) -> Seconds:
     if problem.packed:
         b = 0.0
     means: Seconds = ()
-    if all_lines and not problem.short_sums:  # the product writes C, which Combine H reads again
+    if layout.centred:  # the product writes C, which Combine H reads again
         sizes = problem.M, problem.N, segments(problem.K), 1, item, 2 * item
         means = (("means", product_seconds(*sizes, rates, rates.means)),)
     turned: Seconds = ()

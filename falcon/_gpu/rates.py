@@ -16,7 +16,7 @@ from falcon._core.matrix import Matrix, dense
 from falcon._core.rates import positive
 from falcon.schemes import get
 
-from . import cublas, device, kernels
+from . import cublas, device, fused, kernels
 from .arrays import Library
 from .geometry import segment_bytes, segments
 from .layout import block_sizes
@@ -143,10 +143,15 @@ def _measured(index: int, operand: DType) -> DeviceRates:
     memory = device.allocate(room)
     out = dense(memory.pointer, (size, size), operand.result, memory)
 
-    operands = (Operand.of(x) for x in (a, b, out))
-    how: dict[str, Any] = {"operand": operand, "piece": cublas.longest(size, index, False)}
-    whole = cublas.products(size, size, size, *operands, **how)
-    product = partial(run, *whole)
+    is_fused = fused.multiplies(operand, index)
+
+    def product_of(*what: Any, batch: int = 1) -> Callable[[], None]:
+        if is_fused:
+            return partial(run, fused.product(*what, batch=batch))
+        piece = cublas.longest(what[2], index, False)
+        return partial(run, *cublas.products(*what, batch=batch, operand=operand, piece=piece))
+
+    product = product_of(size, size, size, *(Operand.of(x) for x in (a, b, out)))
     several = (
         Operand(x.pointer, ld, False, step, kind)
         for x, ld, step, kind in (
@@ -155,17 +160,17 @@ def _measured(index: int, operand: DType) -> DeviceRates:
             (memory, half, half * half, sums),
         )
     )
-    how["piece"] = cublas.longest(inner, index, False)
-    products = partial(run, *cublas.products(half, half, inner, *several, batch=batch, **how))
+    products = product_of(half, half, inner, *several, batch=batch)
     written = Sums(memory.pointer, rows, columns, source.by_columns, False, operand)
     zeros = device.allocate(segment_bytes(size, size) if parts > 1 else 0)  # means of A
     device.clear(zeros.pointer, zeros.nbytes)
     spans = (0, rows), (0, columns)
     part = kernels.Part(source, (rows, columns), *spans, written, means=zeros.pointer)
-    combine = partial(run, kernels.combine(scheme, operand, part))
+    centred = parts > 1 and not is_fused
+    combine = partial(run, kernels.combine(scheme, operand, part, centred=centred))
     nothing = partial(run, kernels.empty())
     means = product
-    if parts > 1:
+    if centred:
         short = segments(size)
         sources = replace(Operand.of(source), ld=short), replace(Operand.of(source), ld=size)
         of_means = cublas.products(size, size, short, *sources, Operand.of(out), operand=FLOAT32)
@@ -179,7 +184,7 @@ def _measured(index: int, operand: DType) -> DeviceRates:
     return DeviceRates(
         multiply=2.0 * size**3 / seconds_per_call(product),
         batched=2.0 * batch * half * half * inner / seconds_per_call(products),
-        means=2.0 * size**2 * (segments(size) if parts > 1 else size) / seconds_per_call(means),
+        means=2.0 * size**2 * (segments(size) if centred else size) / seconds_per_call(means),
         bandwidth=moved / seconds_per_call(combine),
         launch=min(empty() for _ in range(_REPEATS)) / _EMPTY_LAUNCHES,
         multiprocessors=about.multiprocessors,

@@ -38,13 +38,13 @@ class Unit:
     fits: tuple[Fit, ...] = ()  # of a combine kernel: of H, or of A and B
 
 
-def combine_in(scheme: Scheme, operand: DType) -> Unit:
-    """Combine A and B."""
-    kind = str(operand).replace(" ", "_")
+def combine_in(scheme: Scheme, operand: DType, centred: bool = False) -> Unit:
+    """Combine A and B; `centred`: means are subtracted from A."""
+    kind = str(operand).replace(" ", "_") + "_centred" * centred
     name = f"falcon_combine_{_key(scheme)}_{kind}"
     source, fits = "", []
     for factor in cuda_emit.FACTORS:
-        head, fit = cuda_emit.combine_in(scheme, factor, operand, f"{name}_{factor}")
+        head, fit = cuda_emit.combine_in(scheme, factor, operand, f"{name}_{factor}", centred)
         source += _with(head, "combine_in")
         fits.append(fit)
     macros: dict[str, object] = {"NAME": name}
@@ -83,9 +83,10 @@ def mirror(dtype: DType) -> Unit:
     return _plain("mirror", dtype, dtype, dtype.accumulator)
 
 
-def norms(dtype: DType, of_parts: bool) -> Unit:
+def norms(dtype: DType, of_parts: bool, centred: bool = False) -> Unit:
     """Add up the squared norms of lines, in parts; for products by parts further facts."""
-    return _plain("norms", dtype, dtype.accumulator, dtype.accumulator, OF_PARTS=int(of_parts))
+    what = {"OF_PARTS": int(of_parts), "CENTRED": int(centred)}
+    return _plain("norms", dtype, dtype.accumulator, dtype.accumulator, **what)
 
 
 def means() -> Unit:
@@ -96,6 +97,13 @@ def means() -> Unit:
 def powers(sums: DType) -> Unit:
     """Find powers of two, written as `sums`, that even out norms of lines that are added up."""
     return _plain("powers", sums, sums, sums)
+
+
+def fused(a_along: bool, b_along: bool) -> Unit:
+    """Multiply two float16 parts; whether elements along K are neighbours, of A and of B."""
+    name = f"falcon_fused_{a_along:d}{b_along:d}"
+    macros = _macros({"NAME": name, "A_ALONG": int(a_along), "B_ALONG": int(b_along)})
+    return Unit(name, _with(macros + cuda_emit.wgmma(geometry.FUSED_TILE), "fused"))
 
 
 def empty() -> Unit:

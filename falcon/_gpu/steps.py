@@ -12,6 +12,7 @@ from typing import Any
 
 from . import cublas, device
 from .cublas import Product
+from .fused import FusedProduct
 from .geometry import Sizes
 from .matrix import Memory
 
@@ -41,7 +42,7 @@ class Fill:
         device.clear(*arguments)
 
 
-Step = Launch | Fill | Product
+Step = Launch | Fill | Product | FusedProduct
 
 
 def run(*steps: Step, workspace: Memory | None = None) -> None:

@@ -30,12 +30,15 @@ from .program import Instruction, Op
 FACTORS = ("u", "v")
 
 
-def combine_in(scheme: Scheme, factor: str, operand: Any, name: str) -> tuple[str, Fit]:
+def combine_in(
+    scheme: Scheme, factor: str, operand: Any, name: str, centred: bool = False
+) -> tuple[str, Fit]:
     """Return macros and `Sums` of Combine A ("u") or Combine B ("v"), for combine_in.cu.
 
     `factor`: {"u", "v"}.
     `operand`: of the matrix; sums are computed in its accumulator type, written as `multiplied`.
     `name`: of the kernel.
+    `centred`: means are subtracted from A.
     """
     matrix = (scheme.U, scheme.V)[FACTORS.index(factor)]
     p, q = matrix.shape[1:]
@@ -51,11 +54,30 @@ def combine_in(scheme: Scheme, factor: str, operand: Any, name: str) -> tuple[st
 
     macros: dict[str, object] = {"T": operand.cuda, "S": sums.cuda, "P": p, "Q": q}
     macros |= {"O": operand.multiplied.cuda, "PARTS": parts}
-    macros["CENTRED"] = int(factor == "u" and parts > 1)
+    macros["CENTRED"] = int(factor == "u" and centred)
     macros["LINE"] = "i" if factor == "u" else "j"
     macros["PLACE"] = "part" if factor == "u" else f"{parts} - 1 - part"
     load = lambda slot: "load({}, {})".format(*divmod(slot, q))  # noqa: E731
     return _unit(name, macros, found, load, store), found
+
+
+def wgmma(columns: int) -> str:
+    """Return a macro: a warpgroup's product of 64 rows by `columns`, of 16 float16 along K.
+
+    Its arguments are an array of sums, descriptors of A and B, whether it adds to the sums, and
+    whether neighbours in memory are lines, of A and of B.
+    """
+    sums = columns // 2  # of a thread
+    registers = ", ".join(f"%{x}" for x in range(sums))
+    outputs = ", ".join(f'"+f"((sums)[{x}])' for x in range(sums))
+    a, b, keep, lines_a, lines_b = (f"%{sums + x}" for x in range(5))
+    return (
+        "#define FALCON_WGMMA(sums, a, b, keep, lines_a, lines_b) "
+        f'asm volatile("{{.reg .pred p; setp.ne.b32 p, {keep}, 0;" '
+        f'"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.f16.f16 " '
+        f'"{{{registers}}}, {a}, {b}, p, 1, 1, {lines_a}, {lines_b};}}" '
+        f': {outputs} : "l"(a), "l"(b), "r"(keep), "n"(lines_a), "n"(lines_b))\n'
+    )
 
 
 def combine_out(scheme: Scheme, sums: Any, dtype: Any, name: str) -> tuple[str, Fit]:

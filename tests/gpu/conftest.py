@@ -6,9 +6,10 @@ import pytest
 
 from falcon import _backends
 from falcon._gpu import available, cublas, device, kernels, rates, repaired, workspaces
+from falcon._gpu import fused as fused_kernel
 
 from ..doors import forget_calls, forget_devices
-from . import fake_cublas, fake_cupy
+from . import fake_cublas, fake_cupy, fake_driver
 
 
 def forget():
@@ -18,6 +19,9 @@ def forget():
     workspaces.release()
     for cached in (kernels._function, device.on_stream, cublas._wrapper, cublas._library):
         cached.cache_clear()
+    for cached in (fused_kernel._kernel, fused_kernel._map, fused_kernel._encode):
+        cached.cache_clear()
+    fused_kernel._works.clear()
     repaired._memory = None
     repaired._flags.clear()
     cublas._of_thread.of_device.clear()
@@ -46,6 +50,7 @@ def cupy(monkeypatch, doors, tmp_path):
     monkeypatch.setattr(cublas, "load", fake_cublas.load)
     fake_cupy.STATE.__init__()
     forget()
+    fused_kernel._works |= dict.fromkeys(range(fake_cupy.DEVICES), False)  # but for `fused`
     assert available.why_unavailable() is None  # tried once, before what a test looks at
     fake_cupy.STATE.__init__()
     yield sys.modules["cupy"]
@@ -57,6 +62,14 @@ def cupy(monkeypatch, doors, tmp_path):
 def state(cupy):
     """What the stand-in has recorded."""
     return fake_cupy.STATE
+
+
+@pytest.fixture
+def fused(cupy, state, monkeypatch):
+    """A Hopper GPU whose driver makes maps; the fused_kernel was tried."""
+    monkeypatch.setattr(fused_kernel, "load", fake_driver.load)
+    fused_kernel._works[0] = True
+    return state
 
 
 def pytest_collection_modifyitems(items):

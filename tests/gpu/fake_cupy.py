@@ -19,6 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
+from . import fake_driver
+
 HERE = Path(__file__).parent
 COMPILER = shutil.which("g++") or shutil.which("c++") or shutil.which("clang++")
 # The compiler takes most of these tests' time, the kernels hardly any.
@@ -188,9 +190,13 @@ class RawModule:
 
         def call(grid, block, args, *, shared_mem=0):
             STATE.launches.append(name)
+            allowed = getattr(call, "max_dynamic_shared_size_bytes", 48 * 2**10)
+            assert shared_mem <= min(allowed, 227 * 2**10)
             for x in args:  # addresses are the only integers of that size
                 if isinstance(x, int) and x > 2**40:
                     assert STATE.owner(x) == STATE.device, "a pointer of another device"
+            if shared_mem:
+                fake_driver.prepare(kernel, shared_mem, STATE.truncates)
             launch(kernel, grid, block, args)
 
         return call
@@ -207,7 +213,7 @@ def launch(kernel, grid, block, args, first=0):
 
 def _value(x):
     """As CuPy passes arguments: Python integers with 64 bits, NumPy scalars as they are."""
-    if isinstance(x, np.generic):
+    if isinstance(x, np.generic) or (isinstance(x, np.ndarray) and x.size == 1):
         return (ctypes.c_char * x.itemsize).from_buffer_copy(x.tobytes())
     assert type(x) is int, f"{x!r} cannot be passed to a kernel"
     return ctypes.c_int64(x)
@@ -220,16 +226,21 @@ FOLDER = None
 @functools.cache
 def compiled(source, name):
     """The launcher of a kernel."""
-    before, behind = (HERE.joinpath(x).read_text() for x in ("shim.h", "shim_end.h"))
-    text = "\n".join([before, source, behind, f"FALCON_LAUNCH({name})\n"])
+    is_fused = "namespace fused" in source  # threads that wait for one another, and much work
+    files = ("shim.h", *["shim_fused.h"] * is_fused, "shim_end.h")
+    *before, behind = (HERE.joinpath(x).read_text() for x in files)
+    text = "\n".join([*before, source, behind, f"FALCON_LAUNCH({name})\n"])
     path = FOLDER / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.so"
     if not path.exists():
         fresh = path.with_suffix(f".{os.getpid()}")
-        command = [COMPILER, *FLAGS, "-x", "c++", "-o", str(fresh), "-"]
+        command = [COMPILER, *FLAGS, *["-O2"] * is_fused, "-x", "c++", "-o", str(fresh), "-"]
         done = subprocess.run(command, input=text, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         fresh.replace(path)
-    return getattr(ctypes.CDLL(str(path)), f"launch_{name}")
+    library = ctypes.CDLL(str(path))
+    entry = getattr(library, f"launch_{name}")
+    entry.library = library
+    return entry
 
 
 # --- cupy.cuda -------------------------------------------------------------------------------

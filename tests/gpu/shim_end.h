@@ -23,6 +23,15 @@ void narrow(float x, half_t &to) {
     to.bits = (unsigned short)(sign | h);
 }
 
+#ifndef FALCON_FIBERS // else shim_fused.h has it
+template <class Thread> static void run_block(const unsigned *block, const Thread &thread) {
+    for (unsigned w = 0; w < block[2]; ++w)
+        for (unsigned v = 0; v < block[1]; ++v)
+            for (unsigned u = 0; u < block[0]; ++u)
+                thread(u, v, w);
+}
+#endif
+
 template <class... Arguments, size_t... At>
 static int run(void (*kernel)(Arguments...), const unsigned *first, const unsigned *grid, const unsigned *block,
                void **arguments, const size_t *sizes, size_t count, std::index_sequence<At...>) {
@@ -37,13 +46,11 @@ static int run(void (*kernel)(Arguments...), const unsigned *first, const unsign
     for (unsigned z = 0; z < grid[2]; ++z)
         for (unsigned y = 0; y < grid[1]; ++y)
             for (unsigned x = first[0]; x < grid[0]; ++x)
-                for (unsigned w = 0; w < block[2]; ++w)
-                    for (unsigned v = 0; v < block[1]; ++v)
-                        for (unsigned u = 0; u < block[0]; ++u) {
-                            blockIdx = {x, y, z};
-                            threadIdx = {u, v, w};
-                            kernel(*static_cast<Arguments *>(arguments[At])...);
-                        }
+                run_block(block, [&](unsigned u, unsigned v, unsigned w) {
+                    blockIdx = {x, y, z};
+                    threadIdx = {u, v, w};
+                    kernel(*static_cast<Arguments *>(arguments[At])...);
+                });
     return 0;
 }
 

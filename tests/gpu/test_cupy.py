@@ -70,6 +70,8 @@ def test_names():
     assert "code" in cupy.RawModule.__doc__.splitlines()[0]
     assert "options" in cupy.RawModule.__doc__.splitlines()[0]
     assert "grid, block, args" in cupy.RawKernel.__call__.__doc__
+    assert "shared_mem" in cupy.RawKernel.__call__.__doc__
+    assert hasattr(cupy.RawKernel, "max_dynamic_shared_size_bytes")
 
 
 def test_data_types():

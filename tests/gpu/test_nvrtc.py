@@ -40,7 +40,7 @@ PLAIN += [sources.copy(dtype, out) for dtype in ON_GPUS for out in ON_GPUS
           if out.is_complex or not dtype.is_complex]  # fmt: skip
 PLAIN += [sources.mirror(dtype) for dtype in CUDA]
 PLAIN += [sources.norms(dtype, False) for dtype in CUDA]
-PLAIN += [sources.norms(FLOAT32, True), sources.means()]
+PLAIN += [sources.norms(FLOAT32, True, x) for x in (False, True)] + [sources.means()]
 PLAIN += [sources.powers(dtype) for dtype in (FLOAT32, FLOAT64)]
 
 
@@ -146,7 +146,7 @@ def test_kernels_that_write_parts(name, architecture):
     classical = falcon.schemes.classical(1, 1, 1)
     scheme = classical if name == "classical" else falcon.schemes.get(name)
     rows = [x for x in BY_ARITHMETIC_ON_GPUS.values() if x.parts > 1]
-    units = {sources.combine_in(scheme, row): row.parts for row in rows}
+    units = {sources.combine_in(scheme, row, x): row.parts for row in rows for x in (False, True)}
     moved = {
         unit.name: max(x.width * (4 * x.program.n_inputs + 2 * parts * x.program.n_outputs)
                        for x in unit.fits)
@@ -162,6 +162,18 @@ def test_kernels_that_write_parts(name, architecture):
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_plain_kernels_compile(architecture):
     check(PLAIN, architecture)
+
+
+@pytest.mark.parametrize("b_along", [False, True])
+@pytest.mark.parametrize("a_along", [False, True])
+def test_the_kernel_of_tensor_cores(a_along, b_along):
+    """Nothing is spilled, and no product waits for the one before ("serialized")."""
+    unit = sources.fused(a_along, b_along)
+    status, log, _ = compiled(sources.assemble([unit]), "sm_90a")
+    assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS, log
+    assert "warning" not in log and "serialized" not in log and "injected" not in log, log
+    assert re.findall(r"(\d+) bytes spill", log) == ["0", "0"]
+    assert int(re.search(r"Used (\d+) registers", log)[1]) * 384 <= 65536
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import falcon
+from falcon._gpu import device
 from reference.lcma import lcma
 
 from .support import DTYPES, kind, on_device, whole
@@ -173,6 +174,34 @@ def test_capture(real):
     stream.synchronize()
     np.testing.assert_array_equal(real.asnumpy(out), real.asnumpy(a) @ real.asnumpy(b))
     falcon.release_workspace()
+
+
+@pytest.mark.parametrize("shape", [(128, 64, 128), (131, 150, 173), (700, 2100, 530)])
+def test_the_kernel_of_tensor_cores(real, shape):
+    """Of Hopper GPUs: exact on whole numbers in every order, added, repaired, of one triangle."""
+    if device.properties(0).capability != (9, 0):
+        pytest.skip("needs a Hopper GPU")
+    (M, K, N), how = shape, {"arithmetic": "fp16x3", "max_growth": 40}
+    a, b, c = whole((M, K), 1, 60), whole((K, N), 2, 60), whole((M, N), 3)
+    for orders in ("CCC", "FFF", "CFS", "SCF"):
+        left, right, out = (on_device(real, x, "float32", order)
+                            for x, order in zip((a, b, c), orders, strict=True))  # fmt: skip
+        for scheme in ("classical", "2x4x2:14"):
+            plan = falcon.plan(left, right, scheme=scheme, **how)
+            assert plan.method.layout.fused
+            falcon.gemm(left, right, out=out, scheme=scheme, **how)
+            np.testing.assert_array_equal(real.asnumpy(out), a @ b)
+            limit = plan.workspace // 2
+            plan = falcon.plan(left, right, scheme=scheme, workspace_limit=limit, **how)
+            np.testing.assert_array_equal(real.asnumpy(plan(left, right)), a @ b)
+        gram = real.asnumpy(falcon.gram(left, **how))
+        np.testing.assert_array_equal(gram, a.T @ a)
+        spoilt = a.astype(float)
+        spoilt[5, 7] = np.inf
+        left = on_device(real, spoilt, "float32", orders[0])
+        found = real.asnumpy(falcon.gemm(left, right, scheme="strassen", **how))
+        assert not np.isfinite(found[5]).any()
+        np.testing.assert_array_equal(np.delete(found, 5, 0), np.delete(a @ b, 5, 0))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

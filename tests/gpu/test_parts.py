@@ -12,6 +12,7 @@ from reference.float16_split import float16_product
 from reference.split import split_product
 
 from ..doors import forget_calls
+from .kinds import in_order
 from .support import execute, norms_of, on_device, packed_by, whole
 
 KINDS = ["fp16x3", "bf16x6"]
@@ -91,14 +92,6 @@ def data(kind, shape, rng):
         "mean": 1000 + normal,
         "whole": np.floor(2048 * uniform),
     }[kind].astype(np.float32)
-
-
-def in_order(a, b):
-    """The sums of float32 as cuBLAS forms them, one product after the other."""
-    c = np.zeros((a.shape[0], b.shape[1]), np.float32)
-    for k in range(a.shape[1]):
-        c += np.outer(a[:, k], b[k])
-    return c
 
 
 @pytest.fixture(params=[(9, 0), (8, 0)], ids=["H200", "A100"])

@@ -3,8 +3,9 @@
 // the accumulators; where that cannot hold them, again in double, so that 0 is a part of zeros. What
 // a double cannot hold becomes infinite, or 2^-900: powers.cu takes both for unknown.
 //
-// With FALCON_OF_PARTS, for products by parts, also what `LinePart` holds, and the sums of all segments
-// of FALCON_SEGMENT elements, which start at multiples of it (means.cu).
+// With FALCON_OF_PARTS, for products by parts, also how many elements there are, and their exponents. With
+// FALCON_CENTRED, where means are subtracted (means.cu), also the least last bit, and the sums of all
+// segments of FALCON_SEGMENT elements, which start at multiples of it.
 //
 //   x         lines x inner, any strides
 //   found     parts x lines
@@ -12,7 +13,7 @@
 //             per part and as many neighbouring lines as 16 bytes hold
 //   aligned   x and its lines allow accesses of 16 bytes
 //   powers    of powers.cu, whose state is written
-//   segments  with FALCON_OF_PARTS: segments x whole units of lines
+//   segments  with FALCON_CENTRED: segments x whole units of lines
 //   first     thread blocks of the first matrix
 //
 // A thread block is LANES x WARPS threads. No atomics: the sums, and so the result, are always the same.
@@ -66,12 +67,18 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
 #pragma unroll
             for (int e = 0; e < W; ++e) {
                 const unsigned bits = __float_as_uint(v[e]) & 0x7fffffffu;
+                count[along ? 0 : e] += bits != 0;
+                exponents[along ? 0 : e] += (int)(bits >> 23);
+            }
+        }
+        if constexpr (FALCON_CENTRED) {
+#pragma unroll
+            for (int e = 0; e < W; ++e) {
+                const unsigned bits = __float_as_uint(v[e]) & 0x7fffffffu;
                 // Its last bit that is not zero.
                 const float size = __uint_as_float(bits);
                 const float last = bits & 0x7fffffu ? size - __uint_as_float(bits & (bits - 1)) : size;
                 granule = bits && last < granule ? last : granule;
-                count[along ? 0 : e] += bits != 0;
-                exponents[along ? 0 : e] += (int)(bits >> 23);
                 segment[along ? 0 : e] += v[e];
             }
             if (along) {
