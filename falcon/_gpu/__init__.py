@@ -13,6 +13,7 @@
     matrix.py     a batch of matrices, an allocation; packed.py: the sums of A and B, a packed B
     arrays.py     CuPy arrays and torch tensors as matrices
     device.py     all that falcon uses of CuPy; cublas.py: of cuBLAS
+    fused.py      products of float32 by parts in one kernel, of Hopper GPUs
     available.py  whether CuPy, a GPU and its libraries work here
     workspaces.py memory of calls, kept for captured graphs
     repaired.py   which problems were repaired, and are classical from then on
