@@ -12,7 +12,7 @@ from falcon.schemes import Scheme
 from falcon.schemes.metrics import sum_growth
 
 from .centring import may_centre
-from .units import Units, chosen, may_even, measured_here, to_pack
+from .units import NONE, Units, chosen, evens_on_device, may_even, measured_here, of_rows, to_pack
 
 # Errors of plans that "auto" chooses stay below this times growth u sqrt(K) norm(a_i) norm(b_j).
 PROMISED = 1.5
@@ -29,7 +29,7 @@ SHORTEST = 32
 
 def error_bound(plan: Any, a: np.ndarray, b: np.ndarray, proved: bool) -> np.ndarray:
     """Return the bound for each entry by the plan's own method; see `Plan.error_bound`."""
-    if a.ndim == b.ndim == 2 and may_even(plan):
+    if a.ndim == b.ndim == 2 and (may_even(plan) or evens_on_device(plan)):
         a, b = (x.astype(np.result_type(x, np.float64)) for x in (a, b))
         found = [(u.times(a, 0), u.times(b, 1)) for u in _units(plan, a, b)]
         return np.maximum.reduce(
@@ -40,6 +40,8 @@ def error_bound(plan: Any, a: np.ndarray, b: np.ndarray, proved: bool) -> np.nda
 
 def _units(plan: Any, a: np.ndarray, b: np.ndarray) -> list[Units]:
     """Return the units that a product may even: those of the sample, and where that may change."""
+    if plan.problem.device is not None:
+        return [NONE, of_rows(plan, b)]
     if plan.problem.packed:
         return [to_pack(plan, b)]
     first = chosen(plan, a, b, measured_here)

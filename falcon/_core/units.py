@@ -91,6 +91,20 @@ def may_even(plan: Any) -> bool:
     return bool(plan.guarded and plan.scheme is not None and not p.is_exact and p.device is None)
 
 
+def evens_on_device(plan: Any) -> bool:
+    """Whether a plan's products on a GPU even units by B alone, whatever A is: see units.cu."""
+    p, operand = plan.problem, plan.operand
+    guarded = plan.guarded or operand.parts > 1
+    same = p.operand.accumulator is p.operand and not p.squares
+    return bool(p.device is not None and guarded and same)
+
+
+def of_rows(plan: Any, b: np.ndarray) -> Units:
+    """Return the powers that make all rows of B equally large."""
+    sizes, has_any = _sizes(_shares(b.T), b, measured_here, 0)
+    return _units(plan, _exponents(sizes), has_any)
+
+
 def of_packed(powers: np.ndarray | None) -> Units:
     """Return by what the columns of A are multiplied where the rows of a packed B were."""
     if powers is None:

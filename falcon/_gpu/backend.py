@@ -25,8 +25,8 @@ from falcon.schemes import Scheme
 
 from . import available, cublas, device, embedded, fused, kernels, model, operands, workspaces
 from .arrays import library_of
-from .geometry import FUSED_BLOCK, Tables, segment_bytes
-from .layout import Layout, layout_of
+from .geometry import FUSED_BLOCK, UNIT, Tables, round_up, segment_bytes, step_bytes
+from .layout import Layout, evens, layout_of
 from .matrix import Memory
 from .packed import Packed, Payload, Sums
 from .rates import DeviceRates, fixed, known, measure
@@ -150,21 +150,26 @@ class GpuBackend:
             return Payload(b, None)
         _, columns, inner = layout.block
         memory = allocate(layout.scheme.rank * columns * inner * operand.panel_bytes)
-        powers = segments = Memory(0, 0, None)
+        powers = segments = even = Memory(0, 0, None)
         steps: list[Step] = []
         fit = kernels.exponent_of_norms(layout.scheme, operand)
         if fit or (plan.guarded and layout.scheme.n > 1):
             powers = allocate(Tables(plan.problem.N, plan.problem.accumulator.itemsize).nbytes)
             if layout.centred:
                 segments = allocate(segment_bytes(plan.problem.N, plan.problem.K))
-            lines = [kernels.Lines(b.transposed(), columns, powers.pointer, segments.pointer)]
+            if evens(plan.problem):
+                even = allocate(step_bytes(b.shape[0], b.itemsize))
+                steps.append(kernels.units(b, even.pointer))
+            of_inner = even.pointer, round_up(b.shape[0], UNIT)
+            tables = powers.pointer, segments.pointer, *of_inner
+            lines = [kernels.Lines(b.transposed(), columns, *tables)]
             scratch = memory.pointer, memory.nbytes
             steps += kernels.powers(lines, *scratch, plan.guarded, fit)
         sums = Sums(memory.pointer, columns, inner, b.by_columns, True, operand)
         spans = (0, inner), (0, columns)
-        part = kernels.Part(b, (inner, columns), *spans, sums, powers.pointer)
+        part = kernels.Part(b, (inner, columns), *spans, sums, powers.pointer, steps=even.pointer)
         run(*steps, kernels.combine(layout.scheme, operand, of_b=part, centred=layout.centred))
-        return Payload(b, Packed(sums, memory, powers, segments))
+        return Payload(b, Packed(sums, memory, powers, segments, even))
 
     def column_norms(self, b: Matrix, plan: Plan) -> tuple[bool, None]:
         """Return that products are guarded; `pack` finds the powers of B's columns."""

@@ -2,7 +2,8 @@
 
 ::
 
-    powers of lines           A, B  -> powers of two      norms.cu, powers.cu; for "auto" and parts
+    powers along K            B     -> powers of two      units.cu; for "auto" and parts, as these:
+    powers of lines           A, B  -> powers of two      norms.cu, powers.cu
     means                     A, B  -> m, S; m S -> C     means.cu, a product; for centred parts
     for each chunk of rows, columns:                      (one chunk without a workspace limit)
         for each chunk of the inner dimension:
@@ -109,6 +110,8 @@ class _Stages:
         # Addresses of the powers of A's rows and B's columns; 0: all are 1.
         self._powers_a, self._powers_b = 0, 0 if packed is None else packed.powers.pointer
         self._segments = places.segments if packed is None else packed.segments.pointer
+        # Address of the powers along K; 0: all are 1.
+        self._steps_of_inner = 0 if packed is None else packed.steps.pointer
 
     def find_powers(self) -> None:
         """Find powers of two for lines; those of a packed B are known.
@@ -117,14 +120,18 @@ class _Stages:
         """
         places, (M, N, _), scheme = self._places, self._layout.block, self._layout.scheme
         equilibrate, fit = self._plan.guarded, kernels.exponent_of_norms(scheme, self._operand)
+        if places.steps:
+            self._steps_of_inner = places.steps
+            self.steps.append(kernels.units(self._b, places.steps))
+        even, behind = self._steps_of_inner, round_up(self._a.shape[1], UNIT)
         lines = []
         if fit or scheme.m > 1:
             self._powers_a = places.powers_a
-            lines.append(kernels.Lines(self._a, M, self._powers_a, places.means))
+            lines.append(kernels.Lines(self._a, M, self._powers_a, places.means, even))
         if self._packed is None and (fit or scheme.n > 1):
             self._powers_b = places.powers_b
             b = self._b.transposed()
-            lines.append(kernels.Lines(b, N, self._powers_b, places.segments))
+            lines.append(kernels.Lines(b, N, self._powers_b, places.segments, even, behind))
         if lines:
             room, columns = places.flags - places.at, self._powers_b * self._layout.centred
             self.steps += kernels.powers(lines, places.at, room, equilibrate, fit, columns)
@@ -179,10 +186,11 @@ class _Stages:
         """Form the sums of a part of A and of B, unless the buffers still hold them."""
         (M, N, K), places, operand = self._layout.block, self._places, self._operand
         a = Sums(places.at, row[1], part[1], self._a.by_columns, False, operand)
-        of_a = kernels.Part(self._a, (M, K), row, part, a, self._powers_a, places.means)
+        powers, even = (self._powers_a, self._powers_b), self._steps_of_inner
+        of_a = kernels.Part(self._a, (M, K), row, part, a, powers[0], places.means, even)
         if self._packed is None:
             b = Sums(places.bt, column[1], part[1], self._b.by_columns, True, operand)
-            of_b = kernels.Part(self._b, (K, N), part, column, b, self._powers_b)
+            of_b = kernels.Part(self._b, (K, N), part, column, b, powers[1], steps=even)
         else:
             b, of_b = replace(self._packed.sums, first=column[0]), None
         needed = [None if x == y else x for x, y in zip((of_a, of_b), self._held, strict=True)]

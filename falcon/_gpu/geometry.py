@@ -24,9 +24,11 @@ SEGMENT = 64
 REGION_MAJOR, REGION_MINOR = 64, 128
 # Of fused.cu: elements along K whose products tensor cores add up, buffers, and side of a tile.
 FUSED_BLOCK, FUSED_STAGES, FUSED_TILE = 64, 3, 128
+# Of units.cu: columns of B that are looked at, and threads.
+SAMPLED, SAMPLE_THREADS = 16, 512
 SHARED = (
     *("LANES", "WARPS", "BLOCK_THREADS", "UNIT", "SEGMENT", "REGION_MAJOR", "REGION_MINOR"),
-    *("FUSED_BLOCK", "FUSED_STAGES", "FUSED_TILE"),
+    *("FUSED_BLOCK", "FUSED_STAGES", "FUSED_TILE", "SAMPLED", "SAMPLE_THREADS"),
 )
 # Least elements of a line in a part of its norm, most parts, and warps that fill every device.
 _NORM_RUN, _MOST_NORM_PARTS, _NORM_WARPS = 64, 64, 8192
@@ -69,6 +71,11 @@ def segments(inner: int) -> int:
 def segment_bytes(lines: int, inner: int) -> int:
     """Bytes of a number for every segment of all lines."""
     return 4 * segments(inner) * round_up(lines, UNIT)
+
+
+def step_bytes(inner: int, itemsize: int) -> int:
+    """Bytes of the powers of two along K, of A and of B: see units.cu."""
+    return ACCESS_BYTES + 2 * round_up(inner, UNIT) * itemsize
 
 
 def element_launch(major: int, minor: int) -> tuple[Sizes, Sizes]:

@@ -52,10 +52,11 @@ class Part:
     rows: Span
     columns: Span
     # Of A and B: what is written, and the address of the powers made by `powers` (0: none); of A
-    # also that of the means made by `means`.
+    # also that of the means.
     sums: Sums | None = None
     powers: int = 0
     means: int = 0
+    steps: int = 0  # address of the powers along K made by `units`; 0: none
 
     @property
     def start(self) -> tuple[int, int]:
@@ -108,7 +109,9 @@ def combine(
         arguments += [part.pointer, part.sums.pointer, part.matrix.ld, *part.sizes]
         tables = Tables(part.matrix.shape[at], written.accumulator.itemsize)
         line = tables.factors(part.start[at], part.sums.along)
-        arguments += [*map(np.int32, flags), part.powers, line]
+        inner, first = part.matrix.shape[1 - at], part.start[1 - at]
+        step = first + at * round_up(inner, geometry.UNIT)
+        arguments += [*map(np.int32, flags), part.powers, line, part.steps, step]
         if at == 0:
             units = round_up(part.matrix.shape[0], geometry.UNIT)
             arguments += [part.means and part.means + 4 * part.start[0], units, part.start[1]]
@@ -167,6 +170,9 @@ class Lines:
     block: int  # rows of a block
     powers: int  # address of the result, `geometry.Tables`: see powers.cu
     segments: int = 0  # address of the sums of all segments; 0: they are not needed
+    # Address of powers along K (0: none), and the entry of the first.
+    steps: int = 0
+    step: int = 0
 
 
 @lru_cache(maxsize=256)
@@ -214,7 +220,7 @@ def powers(
         begins = matrix.pointer, matrix.ld * matrix.itemsize
         aligned = unit and not any(at % ACCESS_BYTES for at in begins)
         order = (np.int32(y) for y in (parts, along, aligned))
-        found = lines, sums, *order, x.powers, x.segments
+        found = lines, sums, *order, x.powers, x.segments, x.steps, x.step
         of_norms.append([matrix.pointer, *matrix.strides, *found])
         of_powers.append([sums, np.int32(parts), lines, x.block, x.powers])
         grids.append((-(-groups * parts // geometry.WARPS), -(-x.block // geometry.BLOCK_THREADS)))
@@ -238,6 +244,15 @@ def powers(
         arguments = a.segments, lines, inner, found, a.powers, columns
         launches.append(Launch("norms", kernel, grid, block, arguments))
     return launches
+
+
+def units(b: Matrix, pointer: int) -> Launch:
+    """Find powers of two along K, of A's columns and B's rows."""
+    kernel, _ = _function(sources.units, b.dtype)
+    lines = b.transposed()
+    most = np.int32(_LARGEST_EXPONENT[b.dtype.accumulator.itemsize])
+    what = b.shape[0], lines.pointer, *lines.strides, lines.shape[0], pointer, most
+    return Launch("norms", kernel, (1, 1, 1), (geometry.SAMPLE_THREADS, 1, 1), what)
 
 
 def repair(update: Update, a: Matrix, b: Matrix, host_count: int) -> Launch:

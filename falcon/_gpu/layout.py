@@ -31,7 +31,7 @@ from falcon.codegen.cuda_plan import products
 from falcon.schemes import Scheme, classical
 
 from .cublas import fixed_point_bytes
-from .geometry import UNIT, Sizes, Tables, flag_bytes, round_up, segment_bytes, triangle
+from .geometry import UNIT, Sizes, Tables, flag_bytes, round_up, segment_bytes, step_bytes, triangle
 
 _ALIGNMENT = 256
 # With smaller chunks, products would be far slower than the measured rate.
@@ -61,6 +61,7 @@ class Buffers(NamedTuple):
     # For products by parts: the means of A's segments, and the sums of B's.
     means: int = 0
     segments: int = 0
+    steps: int = 0  # powers of two along K: see units.cu
     fixed: int = 0  # of cuBLAS, for products in fixed point: the last
 
     def placed(self, pointer: int) -> Buffers:
@@ -178,9 +179,15 @@ def sums(
         0 if packed else Tables(problem.N, item).nbytes,
         segment_bytes(problem.M, problem.K) if centred else 0,
         segment_bytes(problem.N, problem.K) if centred and not packed else 0,
+        step_bytes(problem.K, item) if evens(problem) and not packed else 0,
         _fixed(operand, [(rows, columns, x.length * inner, x.count) for x in groups]),
     )
     return tuple(map(_aligned, sizes))
+
+
+def evens(problem: Problem) -> bool:
+    """Whether units along K are looked for: not of Gram matrices, nor in 16 bits."""
+    return problem.operand.accumulator is problem.operand and not problem.squares
 
 
 def _fixed(operand: DType, sizes: list[tuple[int, int, int, int]]) -> int:

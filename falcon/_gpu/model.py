@@ -30,6 +30,8 @@ TILE = 128
 # A tile takes as long as one so much longer, before its products and after them: float32 on an
 # H200, 7 products each of 512, 768, 1024 and 1536: 49, 139, 345 and 1068 us.
 _START = 64
+# Seconds of units.cu per step along K, by count: one thread block waits for memory.
+_SECONDS_PER_STEP = 2e-9
 # Share of the L2 cache whose content the next kernel still finds.
 _KEPT_SHARE = 0.5
 
@@ -132,6 +134,8 @@ def _stages(problem: Problem, layout: Layout, rates: DeviceRates) -> Seconds:
     measured = [m * k * M * K] * (m > 1 or all_lines)
     measured += [k * n * K * N] * ((n > 1 or all_lines) and not problem.packed)
     norms = sum(measured) * item / rates.bandwidth + 2 * bool(measured) * rates.launch
+    if layout.buffers.steps:
+        norms += problem.K * _SECONDS_PER_STEP + rates.launch
     if problem.packed:
         b = 0.0
     means: Seconds = ()

@@ -48,6 +48,7 @@ class Packed:
     memory: Memory  # of the sums
     powers: Memory
     segments: Memory  # the sums of the segments of its columns, for products by parts
+    steps: Memory  # powers of two along K
 
 
 class Payload:

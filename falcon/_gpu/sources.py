@@ -89,6 +89,11 @@ def norms(dtype: DType, of_parts: bool, centred: bool = False) -> Unit:
     return _plain("norms", dtype, dtype.accumulator, dtype.accumulator, **what)
 
 
+def units(dtype: DType) -> Unit:
+    """Find powers of two along K that even out the rows of B."""
+    return _plain("units", dtype, dtype.accumulator, dtype.accumulator)
+
+
 def means() -> Unit:
     """Find the means that are subtracted from A for products by parts."""
     return _plain("means", FLOAT32, FLOAT32, FLOAT32)

@@ -55,7 +55,7 @@ def combine_in(
     macros: dict[str, object] = {"T": operand.cuda, "S": sums.cuda, "P": p, "Q": q}
     macros |= {"O": operand.multiplied.cuda, "PARTS": parts}
     macros["CENTRED"] = int(factor == "u" and centred)
-    macros["LINE"] = "i" if factor == "u" else "j"
+    macros["LINE"], macros["STEP"] = ("i", "j") if factor == "u" else ("j", "i")
     macros["PLACE"] = "part" if factor == "u" else f"{parts} - 1 - part"
     load = lambda slot: "load({}, {})".format(*divmod(slot, q))  # noqa: E731
     return _unit(name, macros, found, load, store), found

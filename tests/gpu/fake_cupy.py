@@ -226,14 +226,14 @@ FOLDER = None
 @functools.cache
 def compiled(source, name):
     """The launcher of a kernel."""
-    is_fused = "namespace fused" in source  # threads that wait for one another, and much work
-    files = ("shim.h", *["shim_fused.h"] * is_fused, "shim_end.h")
+    waits, is_fused = "__syncthreads" in source, "namespace fused" in source
+    files = ["shim.h", *["shim_fibers.h"] * waits, *["shim_fused.h"] * is_fused, "shim_end.h"]
     *before, behind = (HERE.joinpath(x).read_text() for x in files)
     text = "\n".join([*before, source, behind, f"FALCON_LAUNCH({name})\n"])
     path = FOLDER / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.so"
     if not path.exists():
         fresh = path.with_suffix(f".{os.getpid()}")
-        command = [COMPILER, *FLAGS, *["-O2"] * is_fused, "-x", "c++", "-o", str(fresh), "-"]
+        command = [COMPILER, *FLAGS, *["-O2"] * waits, "-x", "c++", "-o", str(fresh), "-"]
         done = subprocess.run(command, input=text, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         fresh.replace(path)

@@ -23,7 +23,7 @@ void narrow(float x, half_t &to) {
     to.bits = (unsigned short)(sign | h);
 }
 
-#ifndef FALCON_FIBERS // else shim_fused.h has it
+#ifndef FALCON_FIBERS // else shim_fibers.h has it
 template <class Thread> static void run_block(const unsigned *block, const Thread &thread) {
     for (unsigned w = 0; w < block[2]; ++w)
         for (unsigned v = 0; v < block[1]; ++v)

@@ -1,17 +1,10 @@
-// What fused.cu needs of a Hopper GPU, by our reading of PTX: threads of a block that wait for one another
-// (fibers, one after the other), barriers in shared memory that count arrivals and bytes, the tensor memory
-// accelerator, which copies boxes late and in any order, and tensor cores, which read shared memory by
-// descriptors when a block of products ends, and cut sums off.
-#include <cstdio>
-#include <cstdlib>
+// What fused.cu needs of a Hopper GPU, by our reading of PTX: barriers in shared memory that count arrivals
+// and bytes, the tensor memory accelerator, which copies boxes late and in any order, and tensor cores,
+// which read shared memory by descriptors when a block of products ends, and cut sums off.
 #include <map>
-#include <setjmp.h>
-#include <ucontext.h>
-#include <vector>
 
-#define FALCON_FIBERS 1
+#undef __shared__
 #define __shared__
-#define __align__(n) __attribute__((aligned(n)))
 #define __grid_constant__
 
 extern "C" {
@@ -19,39 +12,6 @@ int falcon_shared_bytes, falcon_terms, falcon_bits; // terms: 0: sums are not cu
 int falcon_loses;                                   // whether no load ends
 }
 __align__(1024) unsigned char memory[227 * 1024];
-
-static void fail(const char *why) {
-    fprintf(stderr, "%s\n", why);
-    abort();
-}
-
-namespace fibers {
-
-// Entered once by its context, then by jumps, which take no system call.
-struct Fiber {
-    ucontext_t context;
-    jmp_buf place;
-    std::vector<char> stack;
-    bool begun, done;
-};
-static ucontext_t unused;
-static jmp_buf scheduler;
-static Fiber *current;
-static void yield() {
-    if (!_setjmp(current->place))
-        _longjmp(scheduler, 1);
-}
-static void resume(Fiber &x) {
-    current = &x;
-    if (_setjmp(scheduler))
-        return;
-    if (x.begun)
-        _longjmp(x.place, 1);
-    x.begun = true;
-    swapcontext(&unused, &x.context);
-}
-
-} // namespace fibers
 
 template <class X> static X __shfl_sync(unsigned, X value, int) {
     return value; // of all threads of a warp
@@ -86,7 +46,7 @@ struct Product {
 static std::map<u32, Barrier> barriers;
 static std::vector<Load> loads;
 static std::map<unsigned, std::vector<Product>> products; // by thread
-static unsigned begun, seed;
+static unsigned seed;
 
 static u32 shared(const void *at) {
     return (u32)((const unsigned char *)at - memory);
@@ -109,8 +69,7 @@ static bool has_passed(u32 barrier, u32 phase) {
     return barriers.at(barrier).phase != phase;
 }
 static void begin_block() {
-    for (++begun; begun < blockDim.x;)
-        fibers::yield();
+    __syncthreads();
 }
 static void take_registers(bool) {}
 
@@ -242,37 +201,20 @@ static void begin_products() {}
 
 } // namespace fused
 
-template <class Thread> static void run_block(const unsigned *block, const Thread &thread) {
-    static const Thread *of_block;
-    of_block = &thread;
-    fused::barriers.clear(), fused::loads.clear(), fused::begun = 0;
+namespace fused {
+
+static void begin_all() {
+    barriers.clear(), loads.clear();
     memset(memory, 0xff, sizeof memory); // NaN
-    static std::vector<fibers::Fiber> all;
-    all.resize(block[0]);
-    for (fibers::Fiber &x : all) {
-        x.stack.resize(1 << 15), x.begun = x.done = false;
-        getcontext(&x.context);
-        x.context.uc_stack = {x.stack.data(), 0, x.stack.size()};
-        x.context.uc_link = nullptr;
-        makecontext(
-            &x.context,
-            +[] {
-                (*of_block)(threadIdx.x, 0, 0);
-                fibers::current->done = true;
-                fibers::yield();
-            },
-            0);
-    }
-    for (bool live = true; live;) {
-        live = false;
-        for (unsigned u = 0; u < block[0]; ++u)
-            if (!all[u].done) {
-                live = true, threadIdx = {u, 0, 0};
-                fibers::resume(all[u]);
-            }
-        for (int loads = 0; loads < 3; ++loads)
-            fused::some_load_ends();
-    }
-    if (!fused::loads.empty() && !falcon_loses)
+}
+static void some_loads_end() {
+    for (int i = 0; i < 3; ++i)
+        some_load_ends();
+}
+static void end_all() {
+    if (!loads.empty() && !falcon_loses)
         fail("a block ended before its loads");
 }
+static const bool hooks = (fibers::begin = begin_all, fibers::between = some_loads_end, fibers::end = end_all, true);
+
+} // namespace fused

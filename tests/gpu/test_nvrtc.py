@@ -164,6 +164,16 @@ def test_plain_kernels_compile(architecture):
     check(PLAIN, architecture)
 
 
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_units(architecture):
+    """Which have shared memory."""
+    for unit in (sources.units(FLOAT32), sources.units(FLOAT64)):
+        status, log, _ = compiled(sources.assemble([unit]), architecture)
+        assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS, log
+        assert "warning" not in log, log
+        assert re.findall(r"(\d+) bytes spill", log) == ["0", "0"]
+
+
 @pytest.mark.parametrize("b_along", [False, True])
 @pytest.mark.parametrize("a_along", [False, True])
 def test_the_kernel_of_tensor_cores(a_along, b_along):

@@ -20,6 +20,8 @@
 //   powers    null, or powers by which rows of A or columns of B are multiplied (powers.cu), and the
 //   first     entry in their tables of the first line of the part in block (0, 0): of repeated powers
 //             if all elements of a vector are in one line (along_minor)
+//   steps     null, or powers by which columns of A or rows of B are multiplied (units.cu), and the entry of
+//   step      the first of the part in block (0, 0)
 //   means     with FALCON_CENTRED: those that are subtracted from A (means.cu), from the part's first row
 //   units     on, how many of a segment there are, and the part's first place in a row
 //   inner
@@ -34,9 +36,20 @@ struct Source {
     long long step_i, step_j;
     Powers<S> powers;
     int apart; // of `multiplied`
+    // Of the first step along K of this thread in block (0, 0), or null; how far they are apart in the next
+    // block, and whether neighbours have powers of their own.
+    const S *steps;
+    long long step_inner;
+    int along_minor;
+    template <int W> FALCON_INLINE Vec<S, W> evened(const Vec<S, W> &x, int i, int j) const {
+        if (!steps)
+            return x;
+        const S *step = steps + times(FALCON_STEP, step_inner);
+        return along_minor ? multiplied(x, step, FALCON_ACCESS_BYTES / (int)sizeof(S)) : *step * x;
+    }
 #if FALCON_CENTRED
     const float *means; // of this thread's row of block (0, 0)
-    long long units, inner, step_rows, step_inner;
+    long long units, inner, step_rows;
     int by_columns;
     template <int W> FALCON_INLINE Vec<S, W> centred(const Vec<S, W> &x, int i, int j) const {
         const float *mean = means + (inner + times(j, step_inner)) / FALCON_SEGMENT * units + times(i, step_rows);
@@ -48,6 +61,7 @@ struct Source {
     FALCON_INLINE void advance(long long y, int along_minor) {
         at += y;
         powers.advance(along_minor ? 0 : y);
+        steps += steps && along_minor ? y : 0;
 #if FALCON_CENTRED
         means += by_columns ? y : 0;
         inner += by_columns ? 0 : y;
@@ -58,7 +72,7 @@ struct Source {
 template <int W> struct Whole : Source {
     FALCON_INLINE Vec<S, W> operator()(int i, int j) const {
         const Vec<S, W> x = load_vec<S, W>(at + times(i, step_i) + times(j, step_j));
-        return multiplied(centred(x, i, j), powers.of(FALCON_LINE), apart);
+        return multiplied(centred(evened(x, i, j), i, j), powers.of(FALCON_LINE), apart);
     }
 };
 
@@ -68,7 +82,7 @@ struct Guarded : Source {
         if (!edge.has(i, j))
             return {S(0)};
         const Vec<S, 1> x = {(S)widen(at[i * step_i + j * step_j])};
-        return *powers.of(FALCON_LINE) * centred(x, i, j);
+        return *powers.of(FALCON_LINE) * centred(evened(x, i, j), i, j);
     }
 };
 
@@ -96,8 +110,8 @@ template <int W> struct Target {
 FALCON_INLINE void combine(unsigned block, const T *__restrict__ in, O *__restrict__ out, long long ld, long long major,
                            long long minor, long long step_major, long long step_minor, long long height,
                            long long width, int by_columns, int along_minor, int aligned,
-                           const State *__restrict__ powers, long long first, const float *__restrict__ means,
-                           long long units, long long inner) {
+                           const State *__restrict__ powers, long long first, const State *__restrict__ steps,
+                           long long step, const float *__restrict__ means, long long units, long long inner) {
     const int rows = by_columns ? FALCON_Q : FALCON_P, columns = by_columns ? FALCON_P : FALCON_Q;
     constexpr int repeated = FALCON_ACCESS_BYTES / sizeof(S);
     const Place place =
@@ -110,10 +124,12 @@ FALCON_INLINE void combine(unsigned block, const T *__restrict__ in, O *__restri
     of_lines.advance(along_minor ? repeated * x : 0);
     Source origin = {in + x * ld, by_columns ? step_minor : up, by_columns ? up : step_minor, of_lines,
                      along_minor ? 0 : repeated};
+    origin.steps = steps && steps->state ? steps->table<S>() + step + (along_minor ? 0 : x) : nullptr;
+    origin.step_inner = along_minor ? step_minor : step_major, origin.along_minor = along_minor;
 #if FALCON_CENTRED
     origin.means = means + (by_columns ? 0 : x), origin.units = units, origin.by_columns = by_columns;
     origin.inner = inner + (by_columns ? x : 0);
-    origin.step_rows = by_columns ? step_minor : step_major, origin.step_inner = by_columns ? step_major : step_minor;
+    origin.step_rows = by_columns ? step_minor : step_major;
 #endif
     const long long plane = height * width, row = x * width;
     const long long member = along_minor ? width : plane, longer = along_minor ? row : 0;

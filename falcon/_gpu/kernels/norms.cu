@@ -14,6 +14,8 @@
 //   aligned   x and its lines allow accesses of 16 bytes
 //   powers    of powers.cu, whose state is written
 //   segments  with FALCON_CENTRED: segments x whole units of lines
+//   steps     null, or powers by which elements along K are multiplied first (units.cu), those of the
+//             matrix from entry `step` on
 //   first     thread blocks of the first matrix
 //
 // A thread block is LANES x WARPS threads. No atomics: the sums, and so the result, are always the same.
@@ -21,9 +23,10 @@
 extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
     FALCON_NAME(long long inner, long long first, const FALCON_A *__restrict__ x_0, long long line_stride_0,
                 long long inner_stride_0, long long lines_0, LinePart *found_0, int parts_0, int along_0, int aligned_0,
-                State *powers_0, float *segments_0, const FALCON_A *__restrict__ x_1, long long line_stride_1,
-                long long inner_stride_1, long long lines_1, LinePart *found_1, int parts_1, int along_1, int aligned_1,
-                State *powers_1, float *segments_1) {
+                State *powers_0, float *segments_0, const State *steps_0, long long step_0,
+                const FALCON_A *__restrict__ x_1, long long line_stride_1, long long inner_stride_1, long long lines_1,
+                LinePart *found_1, int parts_1, int along_1, int aligned_1, State *powers_1, float *segments_1,
+                const State *steps_1, long long step_1) {
     typedef FALCON_S S;
     constexpr int W = FALCON_ACCESS_BYTES / sizeof(FALCON_A), L = FALCON_SEGMENT;
     const bool second = blockIdx.x >= first;
@@ -59,7 +62,13 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
     int count[W] = {}, exponents[W] = {};
     const long long units = (lines + FALCON_UNIT - 1) / FALCON_UNIT * FALCON_UNIT;
     float *segments = (second ? segments_1 : segments_0) + line;
-    const auto take = [&](long long k, const S *v) {
+    const State *steps = second ? steps_1 : steps_0;
+    const S *evened = steps && steps->state ? steps->table<S>() + (second ? step_1 : step_0) : nullptr;
+    const auto take = [&](long long k, S *v) {
+        for (int e = 0; e < W && evened; ++e) {
+            const long long at = along ? k + e : k;
+            v[e] *= at < inner ? evened[at] : S(0);
+        }
 #pragma unroll
         for (int e = 0; e < W; ++e)
             squares[e] += v[e] * v[e];
@@ -118,7 +127,8 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
             bool zeros = true;
             sum = 0;
             for (k = begin + mine; k < end && inside(k, e); k += step) {
-                const double value = (double)widen(x[k * inner_stride + e * own]);
+                double value = (double)widen(x[k * inner_stride + e * own]);
+                value *= evened ? (double)evened[along ? k + e : k] : 1;
                 zeros = zeros && value == 0;
                 sum += value * value;
             }

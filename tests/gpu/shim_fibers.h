@@ -1,0 +1,90 @@
+// Threads of a block that wait for one another: fibers, one after the other.
+#include <cstdio>
+#include <cstdlib>
+#include <setjmp.h>
+#include <ucontext.h>
+#include <vector>
+
+#define FALCON_FIBERS 1
+#define __shared__ static
+#define __align__(n) __attribute__((aligned(n)))
+
+static void fail(const char *why) {
+    fprintf(stderr, "%s\n", why);
+    abort();
+}
+
+namespace fibers {
+
+// Entered once by its context, then by jumps, which take no system call.
+struct Fiber {
+    ucontext_t context;
+    jmp_buf place;
+    std::vector<char> stack;
+    bool begun, done;
+};
+static ucontext_t unused;
+static jmp_buf scheduler;
+static Fiber *current;
+static void yield() {
+    if (!_setjmp(current->place))
+        _longjmp(scheduler, 1);
+}
+static void resume(Fiber &x) {
+    current = &x;
+    if (_setjmp(scheduler))
+        return;
+    if (x.begun)
+        _longjmp(x.place, 1);
+    x.begun = true;
+    swapcontext(&unused, &x.context);
+}
+
+static unsigned arrived, passed; // of a barrier of all threads
+static void (*begin)(), (*between)(), (*end)();
+
+} // namespace fibers
+
+static void __syncthreads() {
+    const unsigned own = fibers::passed;
+    if (++fibers::arrived == blockDim.x)
+        fibers::arrived = 0, ++fibers::passed;
+    while (fibers::passed == own)
+        fibers::yield();
+}
+
+template <class Thread> static void run_block(const unsigned *block, const Thread &thread) {
+    static const Thread *of_block;
+    of_block = &thread;
+    fibers::arrived = 0;
+    if (fibers::begin)
+        fibers::begin();
+    static std::vector<fibers::Fiber> all;
+    all.resize(block[0]);
+    for (fibers::Fiber &x : all) {
+        x.stack.resize(1 << 15), x.begun = x.done = false;
+        getcontext(&x.context);
+        x.context.uc_stack = {x.stack.data(), 0, x.stack.size()};
+        x.context.uc_link = nullptr;
+        makecontext(
+            &x.context,
+            +[] {
+                (*of_block)(threadIdx.x, 0, 0);
+                fibers::current->done = true;
+                fibers::yield();
+            },
+            0);
+    }
+    for (bool live = true; live;) {
+        live = false;
+        for (unsigned u = 0; u < block[0]; ++u)
+            if (!all[u].done) {
+                live = true, threadIdx = {u, 0, 0};
+                fibers::resume(all[u]);
+            }
+        if (fibers::between)
+            fibers::between();
+    }
+    if (fibers::end)
+        fibers::end();
+}
