@@ -284,9 +284,9 @@ def mirror(out: Matrix, count: int = 1, step: int = 0) -> Launch:
     """Copy the lower triangle to the upper one, of `count` matrices `step` elements apart."""
     kernel, _ = _function(sources.mirror, out.dtype)
     size = out.shape[0]
-    (blocks, *_), threads = geometry.element_launch(size, size)
+    squares, threads = -(-size // geometry.LANES), (geometry.LANES, geometry.WARPS, 1)
     what = out.pointer, *out.strides, size, step
-    return Launch("copies", kernel, (blocks, count, 1), threads, what)
+    return Launch("copies", kernel, (squares**2, count, 1), threads, what)
 
 
 def copy(source: Matrix | None, target: Matrix, scale: complex = 1.0, turned: int = 0) -> Launch:

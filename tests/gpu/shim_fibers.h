@@ -47,7 +47,7 @@ static void (*begin)(), (*between)(), (*end)();
 
 static void __syncthreads() {
     const unsigned own = fibers::passed;
-    if (++fibers::arrived == blockDim.x)
+    if (++fibers::arrived == blockDim.x * blockDim.y * blockDim.z)
         fibers::arrived = 0, ++fibers::passed;
     while (fibers::passed == own)
         fibers::yield();
@@ -60,7 +60,7 @@ template <class Thread> static void run_block(const unsigned *block, const Threa
     if (fibers::begin)
         fibers::begin();
     static std::vector<fibers::Fiber> all;
-    all.resize(block[0]);
+    all.resize(block[0] * block[1] * block[2]);
     for (fibers::Fiber &x : all) {
         x.stack.resize(1 << 15), x.begun = x.done = false;
         getcontext(&x.context);
@@ -69,7 +69,7 @@ template <class Thread> static void run_block(const unsigned *block, const Threa
         makecontext(
             &x.context,
             +[] {
-                (*of_block)(threadIdx.x, 0, 0);
+                (*of_block)(threadIdx.x, threadIdx.y, threadIdx.z);
                 fibers::current->done = true;
                 fibers::yield();
             },
@@ -77,10 +77,11 @@ template <class Thread> static void run_block(const unsigned *block, const Threa
     }
     for (bool live = true; live;) {
         live = false;
-        for (unsigned u = 0; u < block[0]; ++u)
-            if (!all[u].done) {
-                live = true, threadIdx = {u, 0, 0};
-                fibers::resume(all[u]);
+        for (unsigned at = 0; at < all.size(); ++at)
+            if (!all[at].done) {
+                live = true;
+                threadIdx = {at % block[0], at / block[0] % block[1], at / block[0] / block[1]};
+                fibers::resume(all[at]);
             }
         if (fibers::between)
             fibers::between();

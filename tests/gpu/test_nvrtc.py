@@ -38,7 +38,6 @@ OTHERS = [name for name in falcon.schemes.names() if name not in SOME]
 PLAIN = [sources.repair(dtype, out) for dtype in CUDA for out in CUDA]
 PLAIN += [sources.copy(dtype, out) for dtype in ON_GPUS for out in ON_GPUS
           if out.is_complex or not dtype.is_complex]  # fmt: skip
-PLAIN += [sources.mirror(dtype) for dtype in CUDA]
 PLAIN += [sources.norms(dtype, False) for dtype in CUDA]
 PLAIN += [sources.norms(FLOAT32, True, x) for x in (False, True)] + [sources.means()]
 PLAIN += [sources.powers(dtype) for dtype in (FLOAT32, FLOAT64)]
@@ -165,9 +164,9 @@ def test_plain_kernels_compile(architecture):
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_units(architecture):
-    """Which have shared memory."""
-    for unit in (sources.units(FLOAT32), sources.units(FLOAT64)):
+def test_kernels_with_shared_memory(architecture):
+    mirrors = [sources.mirror(dtype) for dtype in CUDA]
+    for unit in (sources.units(FLOAT32), sources.units(FLOAT64), *mirrors):
         status, log, _ = compiled(sources.assemble([unit]), architecture)
         assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS, log
         assert "warning" not in log, log
