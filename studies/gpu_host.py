@@ -9,6 +9,7 @@ import ctypes
 import subprocess
 import sys
 import tempfile
+import types
 from timeit import repeat
 
 import numpy as np
@@ -16,28 +17,39 @@ import numpy as np
 import falcon
 import falcon.decision.ways as decision
 from falcon._front import calls
-from falcon._gpu import cublas, rates
-from tests.gpu import fake_cupy
+from falcon._gpu import cublas, direct, fused, rates
+from tests.gpu import fake_cupy, fake_driver
 
 # So slow products that "auto" takes a scheme.
 RATES = rates.DeviceRates(1e12, 1e12, 1e12, 4e12, 3e-6, 132, 50 * 2**20)
 SIZE, CALLS, ROUNDS = 4096, 200, 15
 
 
+class Kernel:
+    """One that CuPy or the driver launches, and that does nothing."""
+
+    kernel = types.SimpleNamespace(ptr=1)
+
+    def __call__(self, *_, **__):
+        pass
+
+
 def do_nothing():
     """Replace kernels, fills and cuBLAS's functions."""
     sys.modules |= fake_cupy.modules()
-    fake_cupy.RawModule.get_function = lambda *_: lambda *_: None
+    fake_cupy.RawModule.get_function = lambda *_: Kernel()
     sys.modules["cupy"].cuda.runtime.memsetAsync = lambda *_: None
     text = "char *cublasGetStatusString() { return 0; }\n"
     text += "int cublasCreate_v2(void **made) { *made = made; return 0; }\n"
     others = (x for x in cublas._ARGUMENTS if x != "cublasCreate_v2")
-    text += "".join(f"int {x}() {{ return 0; }}\n" for x in others)
+    text += "".join(f"int {x}() {{ return 0; }}\n" for x in (*others, "cuLaunchKernel"))
     with tempfile.NamedTemporaryFile(suffix=".so") as file:
         command = [fake_cupy.COMPILER, "-x", "c", "-shared", "-fPIC", "-o", file.name, "-"]
         subprocess.run(command, input=text, text=True, check=True)
         library = ctypes.CDLL(file.name)
-    cublas.load = lambda major: library
+    library.cuTensorMapEncodeTiled = fake_driver.cuTensorMapEncodeTiled
+    cublas.load, fused.load = lambda major: library, lambda: library
+    fused._works[0] = direct._works[0] = True
     decision.rates = lambda *_, **__: RATES
 
 

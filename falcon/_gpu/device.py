@@ -188,6 +188,17 @@ def function(source: str, name: str, options: tuple[str, ...] = ()) -> Any:
     return _cupy().RawModule(code=source, options=options).get_function(name)
 
 
+def address_of(kernel: Any) -> int:
+    """Return the driver's handle of a kernel on the current device."""
+    return int(kernel.kernel.ptr)
+
+
+def begin() -> None:
+    """Let the current thread use the current device."""
+    runtime = _cupy().cuda.runtime
+    runtime.setDevice(runtime.getDevice())
+
+
 def allow_shared(kernel: Any, nbytes: int) -> None:
     """Allow a kernel so much shared memory on the current device, beyond 48 KiB."""
     kernel.max_dynamic_shared_size_bytes = nbytes

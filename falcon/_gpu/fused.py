@@ -15,14 +15,14 @@ from collections.abc import Sequence
 from ctypes import CDLL, c_uint32, c_uint64, c_void_p
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from falcon._core.dtypes import FLOAT16, FLOAT32, DType
 
 from . import device, sources
-from .geometry import FUSED_BLOCK, FUSED_STAGES, FUSED_TILE
+from .geometry import FUSED_BLOCK, FUSED_STAGES, FUSED_TILE, Sizes
 from .matrix import Operand
 
 _log = logging.getLogger("falcon")
@@ -96,16 +96,20 @@ class FusedProduct:
     """A batch of products; the accelerator's maps are made of addresses when it starts."""
 
     kernel: Any
-    blocks: int
-    left: tuple  # what `_map` takes behind an address
+    grid: Sizes
+    left: tuple  # what `map_of` takes behind an address
     right: tuple
-    arguments: tuple  # addresses of the operands, then what the kernel takes behind their maps
+    # Addresses of the operands, instead of which the kernel takes maps, then all else.
+    arguments: tuple
     stage: str = "multiply"
+    block: Sizes = (_THREADS, 1, 1)
+    shared: int = _SHARED_BYTES
 
     def start(self, _: Any, arguments: Sequence[Any]) -> None:
         left, right, *others = arguments
-        given = _map(left, *self.left), _map(right, *self.right), *others
-        self.kernel((self.blocks, 1, 1), (_THREADS, 1, 1), given, shared_mem=_SHARED_BYTES)
+        maps = map_of(left, *self.left), map_of(right, *self.right)
+        given = *(x.words for x in maps), *others
+        self.kernel(self.grid, self.block, given, shared_mem=self.shared)
 
 
 def product(
@@ -137,7 +141,7 @@ def product(
     arguments = a.pointer, b.pointer, np.int32(out.by_columns), out.pointer, out.ld, out.step, *how
     blocks = min(tiles, device.properties(index).multiprocessors)
     of_left, of_right = shapes
-    return FusedProduct(_kernel(index, of_a, of_b), blocks, of_left, of_right, arguments)
+    return FusedProduct(_kernel(index, of_a, of_b), (blocks, 1, 1), of_left, of_right, arguments)
 
 
 @cache
@@ -161,16 +165,23 @@ def _shape(
     return (*sizes, 2, batch), tuple(2 * x for x in strides), (*box, 1, 1)
 
 
+class Map(NamedTuple):
+    """The accelerator's description of an operand."""
+
+    words: np.ndarray  # as it is passed to the kernel
+    address: int  # of the words
+
+
 @lru_cache(maxsize=1024)
-def _map(
+def map_of(
     pointer: int, sizes: tuple[int, ...], strides: tuple[int, ...], box: tuple[int, ...]
-) -> np.ndarray:
-    """Return the accelerator's map of an operand, as it is passed to the kernel."""
+) -> Map:
+    """Return the map of an operand."""
     memory = np.zeros(24, np.uint64)
     skipped = -memory.ctypes.data % 64 // 8
     made = memory[skipped : skipped + 16]
     axes = len(sizes)
-    status = _encode()(
+    status = driver().cuTensorMapEncodeTiled(
         *(c_void_p(made.ctypes.data), _FLOAT16, axes, c_void_p(pointer)),
         *((c_uint64 * axes)(*sizes), (c_uint64 * (axes - 1))(*strides)),
         *((c_uint32 * axes)(*box), (c_uint32 * axes)(*[1] * axes)),
@@ -178,9 +189,10 @@ def _map(
     )
     if status:
         raise RuntimeError(f"cuTensorMapEncodeTiled failed: {status}, of {sizes}, {strides}")
-    return made.view(_MAP)
+    return Map(made.view(_MAP), made.ctypes.data)
 
 
 @cache
-def _encode() -> Any:
-    return load().cuTensorMapEncodeTiled
+def driver() -> Any:
+    """Return the driver's library; pointers are passed to it as ctypes' objects."""
+    return load()

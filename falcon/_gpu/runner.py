@@ -19,11 +19,12 @@ from falcon._core.reals import chosen, composed
 from falcon._core.runner import BoundRun, PlanRunner
 from falcon.codegen.cuda_plan import ACCESS_BYTES
 
-from . import cublas, device, driver, embedded, kernels, repaired, workspaces
+from . import cublas, device, direct, driver, embedded, kernels, repaired, workspaces
 from .arrays import Library, library_of
+from .cublas import Product
 from .geometry import triangle
 from .matrix import Memory
-from .steps import Step, run
+from .steps import Launch, Step, run
 
 _log = logging.getLogger("falcon")
 
@@ -133,7 +134,12 @@ class Steps:
         else:
             operands, how = (left, right, added, target), {"alpha": alpha, "beta": beta}
             steps = steps_of(plan, operands, packed, bases[-1], **how)
+        self._multiplies = any(isinstance(x, Product) for x in steps)
         self._steps = [(x.start, x.arguments, _places(x.arguments, bases)) for x in steps]
+        self._program = None
+        if any(isinstance(x, Launch) for x in steps) and direct.works(self._index):
+            with device.on(self._index):
+                self._program = direct.Program(steps, [x[2] for x in self._steps])
 
     def __call__(self, a: Any, b: Any, c: Any, out: Any) -> None:
         """Multiply."""
@@ -162,19 +168,26 @@ class Steps:
                 self._classical(str(error), a, b, c, out)
                 return
             given.append(memory.pointer)
-            if self._fixed:
-                begin = memory.pointer + self._nbytes - self._fixed
-                for_cublas: Memory | None = Memory(begin, self._fixed, None)
+            handle = self._handle(memory) if self._multiplies else 0
+            if self._program is not None:
+                self._program.start(given, handle)
             else:
-                for_cublas = workspaces.for_cublas(library, self._plan.problem.reproducible)
-            handle = cublas.handle(for_cublas)
-            for start, arguments, places in self._steps:
-                filled = list(arguments)
-                for place, slot, offset in places:
-                    filled[place] = given[slot] + offset
-                start(handle, filled)
+                for start, arguments, places in self._steps:
+                    filled = list(arguments)
+                    for place, slot, offset in places:
+                        filled[place] = given[slot] + offset
+                    start(handle, filled)
             if payload is not None:
                 payload.note_use()
+
+    def _handle(self, memory: Memory) -> int:
+        """Return cuBLAS's handle, with what it may use of the workspace, if any."""
+        for_cublas: Memory | None
+        if self._fixed:
+            for_cublas = Memory(memory.pointer + self._nbytes - self._fixed, self._fixed, None)
+        else:
+            for_cublas = workspaces.for_cublas(self._library, self._plan.problem.reproducible)
+        return cublas.handle(for_cublas)
 
     def _overlaps(self, given: list[int]) -> bool:
         spans = [(x + y[0], x + y[1]) for x, y in zip(given, self._spans, strict=False)]

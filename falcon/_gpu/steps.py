@@ -26,6 +26,7 @@ class Launch:
     grid: Sizes
     block: Sizes
     arguments: tuple
+    shared: int = 0  # bytes of shared memory that it asks for
 
     def start(self, _: Any, arguments: Sequence[Any]) -> None:
         self.kernel(self.grid, self.block, tuple(arguments))

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from falcon import _backends
-from falcon._gpu import available, cublas, device, kernels, rates, repaired, workspaces
+from falcon._gpu import available, cublas, device, direct, kernels, rates, repaired, workspaces
 from falcon._gpu import fused as fused_kernel
 
 from ..doors import forget_calls, forget_devices
@@ -19,9 +19,10 @@ def forget():
     workspaces.release()
     for cached in (kernels._function, device.on_stream, cublas._wrapper, cublas._library):
         cached.cache_clear()
-    for cached in (fused_kernel._kernel, fused_kernel._map, fused_kernel._encode):
+    for cached in (fused_kernel._kernel, fused_kernel.map_of, fused_kernel.driver):
         cached.cache_clear()
     fused_kernel._works.clear()
+    direct._works.clear()
     repaired._memory = None
     repaired._flags.clear()
     cublas._of_thread.of_device.clear()
@@ -50,7 +51,8 @@ def cupy(monkeypatch, doors, tmp_path):
     monkeypatch.setattr(cublas, "load", fake_cublas.load)
     fake_cupy.STATE.__init__()
     forget()
-    fused_kernel._works |= dict.fromkeys(range(fake_cupy.DEVICES), False)  # but for `fused`
+    for tried in (fused_kernel._works, direct._works):  # but for the fixtures `fused`, `launches`
+        tried |= dict.fromkeys(range(fake_cupy.DEVICES), False)
     assert available.why_unavailable() is None  # tried once, before what a test looks at
     fake_cupy.STATE.__init__()
     yield sys.modules["cupy"]
@@ -69,6 +71,15 @@ def fused(cupy, state, monkeypatch):
     """A Hopper GPU whose driver makes maps; the fused_kernel was tried."""
     monkeypatch.setattr(fused_kernel, "load", fake_driver.load)
     fused_kernel._works[0] = True
+    return state
+
+
+@pytest.fixture
+def launches(cupy, state, monkeypatch):
+    """A driver that launches kernels, which was not tried yet."""
+    monkeypatch.setattr(fused_kernel, "load", fake_driver.load)
+    fake_driver.STATUS.clear()
+    direct._works.clear()
     return state
 
 

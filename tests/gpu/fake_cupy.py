@@ -199,6 +199,8 @@ class RawModule:
                 fake_driver.prepare(kernel, shared_mem, STATE.truncates)
             launch(kernel, grid, block, args)
 
+        fake_driver.KERNELS[id(call)] = name, kernel, call
+        call.kernel = types.SimpleNamespace(ptr=id(call))
         return call
 
 
@@ -322,6 +324,7 @@ def modules():
     runtime = types.SimpleNamespace(
         getDeviceCount=lambda: DEVICES,
         getDevice=lambda: STATE.device,
+        setDevice=lambda device: setattr(STATE, "device", device),
         getDeviceProperties=properties,
         driverGetVersion=lambda: 13000,
         runtimeGetVersion=lambda: 13000,

@@ -1,6 +1,6 @@
-"""A stand-in for what `falcon._gpu.fused` asks of CUDA's driver, and of a Hopper GPU.
+"""A stand-in for CUDA's driver: launches, and the maps of a Hopper GPU.
 
-The kernel runs behind shim_fused.h, in tests that take the fixture `fused`.
+The kernel that reads maps runs behind shim_fused.h, in tests that take the fixture `fused`.
 """
 
 import ctypes
@@ -12,8 +12,34 @@ import numpy as np
 LOSES = 0
 
 
+# By handle: name, what runs it, and what CuPy's stand-in launches.
+KERNELS = {}
+# What the next launches return, instead of doing anything.
+STATUS = []
+
+
 def load():
-    return types.SimpleNamespace(cuTensorMapEncodeTiled=cuTensorMapEncodeTiled)
+    return types.SimpleNamespace(
+        cuTensorMapEncodeTiled=cuTensorMapEncodeTiled, cuLaunchKernel=cuLaunchKernel
+    )
+
+
+def cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ,
+                   sharedMemBytes, hStream, kernelParams, extra):  # fmt: skip
+    """Run a kernel; neither the number of its arguments nor their sizes are known."""
+    from .fake_cupy import STATE
+
+    if STATUS:
+        return STATUS.pop()
+    name, kernel, call = KERNELS[f.value]
+    assert (hStream.value or 0) == STATE.current, "a launch in another stream than the current one"
+    assert sharedMemBytes <= getattr(call, "max_dynamic_shared_size_bytes", 48 * 2**10)
+    STATE.launches.append(name)
+    if sharedMemBytes:
+        prepare(kernel, sharedMemBytes, STATE.truncates)
+    grid, block = (gridDimX, gridDimY, gridDimZ), (blockDimX, blockDimY, blockDimZ)
+    triples = [(ctypes.c_uint * 3)(*x) for x in ((0, 0, 0), grid, block)]
+    return kernel(*triples, kernelParams, None, ctypes.c_size_t(0))
 
 
 def cuTensorMapEncodeTiled(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim,

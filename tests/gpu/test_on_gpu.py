@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._gpu import device
+from falcon._gpu import device, direct
 from reference.lcma import lcma
 
 from .support import DTYPES, kind, on_device, whole
@@ -174,6 +174,19 @@ def test_capture(real):
     stream.synchronize()
     np.testing.assert_array_equal(real.asnumpy(out), real.asnumpy(a) @ real.asnumpy(b))
     falcon.release_workspace()
+
+
+def test_the_driver_launches(real):
+    """In the current stream, with the addresses of each call, and in a thread without a context."""
+    assert direct.works(0)
+    for seed in range(4):
+        a, b = whole((131, 150), seed), whole((150, 173), seed + 9)
+        left, right = (on_device(real, x, "float32", gap=seed % 2) for x in (a, b))
+        with ThreadPoolExecutor(1) as pool:
+            found = pool.submit(falcon.gemm, left, right, scheme="strassen").result()
+        np.testing.assert_array_equal(real.asnumpy(found), a @ b)
+        found = falcon.gemm(left, right, scheme="strassen", alpha=2)
+        np.testing.assert_array_equal(real.asnumpy(found), 2 * (a @ b))
 
 
 @pytest.mark.parametrize("shape", [(128, 64, 128), (131, 150, 173), (700, 2100, 530)])

@@ -16,8 +16,9 @@ NAMES = [name for name, _ in inspect.getmembers(test_on_gpu, inspect.isfunction)
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_runs_on_a_gpu_runs_on_the_stand_in(cupy, monkeypatch, request, name):
-    if name == "test_the_kernel_of_tensor_cores":
-        request.getfixturevalue("fused")
+    needed = {"test_the_kernel_of_tensor_cores": "fused", "test_the_driver_launches": "launches"}
+    if name in needed:
+        request.getfixturevalue(needed[name])
     monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", lambda: 2)
     test = getattr(test_on_gpu, name)
     wanted = inspect.signature(test).parameters
