@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._gpu import device, direct
+from falcon._gpu import cublas, device, direct
 from reference.lcma import lcma
 
-from .support import DTYPES, kind, on_device, whole
+from .support import DTYPES, kind, norms_of, on_device, whole
 
 pytestmark = pytest.mark.gpu
 
@@ -174,6 +174,22 @@ def test_capture(real):
     stream.synchronize()
     np.testing.assert_array_equal(real.asnumpy(out), real.asnumpy(a) @ real.asnumpy(b))
     falcon.release_workspace()
+
+
+@pytest.mark.parametrize("scheme", ["classical", "2x4x2:14"])
+def test_products_in_fixed_point(real, scheme):
+    """Of float64: exact on whole numbers, and as accurate as float64 on others."""
+    if not cublas.has_fixed_point():
+        pytest.skip("needs cuBLAS 13.1")
+    how = {"arithmetic": "fixed", "scheme": scheme}
+    a, b = whole((131, 150), 1, 1000), whole((150, 173), 2, 1000)
+    left, right = (on_device(real, x, "float64") for x in (a, b))
+    for factor in (right, falcon.pack(right, **how)):
+        found = falcon.gemm(left, factor, **(how if factor is right else {}))
+        np.testing.assert_array_equal(real.asnumpy(found), a @ b)
+    x, y = np.random.default_rng(0).standard_normal((2, 300, 300))
+    found = real.asnumpy(falcon.gemm(real.asarray(x), real.asarray(y), **how))
+    assert (abs(found - x @ y) <= 1e-13 * norms_of(x, y)).all()
 
 
 def test_the_driver_launches(real):
