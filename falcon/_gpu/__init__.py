@@ -15,7 +15,7 @@
     arrays.py     CuPy arrays and torch tensors as matrices
     device.py     all that falcon uses of CuPy; cublas.py: of cuBLAS
     fused.py      products of float32 by parts in one kernel, of Hopper GPUs
-    available.py  whether CuPy, a GPU and its libraries work here
+    available.py  whether CuPy, a GPU and its libraries work here; trials.py: whether more does
     workspaces.py memory of calls, kept for captured graphs
     repaired.py   which problems were repaired, and are classical from then on
     model.py      the cost of a method; rates.py: the measured speeds that it needs

@@ -5,7 +5,6 @@ What kernels take stands in one array of numbers, in which a call replaces the a
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from ctypes import addressof, c_void_p
 from dataclasses import dataclass
@@ -20,31 +19,13 @@ from falcon._core.matrix import dense
 from . import device, fused, kernels
 from .fused import FusedProduct
 from .steps import Fill, Launch, Step
+from .trials import Trial
 
-_log = logging.getLogger("falcon")
 # CUDA_ERROR_INVALID_CONTEXT: of a thread in which nothing of CUDA has run.
 _NO_CONTEXT = 201
 _ELEMENTS = 4096  # of what is launched for a trial
-_works: dict[int, bool] = {}
 
 Place = tuple[int, int, int]  # of an address in a step's arguments: which, its slot and offset
-
-
-def works(index: int) -> bool:
-    """Whether launches by the driver do on a device what CuPy's do; tried once per process."""
-    if index not in _works:
-        if device.is_capturing():
-            return False
-        try:
-            with device.on(index):
-                _try()
-            _works[index] = True
-        except MemoryError:
-            return False  # this says nothing about the device
-        except Exception as error:  # of the driver, or of a CuPy that keeps kernels otherwise
-            _log.warning("falcon: kernels are launched by CuPy, which takes longer: %s", error)
-            _works[index] = False
-    return _works[index]
 
 
 def _try() -> None:
@@ -143,3 +124,6 @@ class Program:
                 self._numbers[self._at] = np.array(given, np.uint64)[self._slots] + self._offsets
             for call in self._calls:
                 call.start(given, handle, stream)
+
+
+trial = Trial(_try, "kernels are launched by CuPy, which takes longer")

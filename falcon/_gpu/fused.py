@@ -10,7 +10,6 @@ map; the driver makes these.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from ctypes import CDLL, c_uint32, c_uint64, c_void_p
 from dataclasses import dataclass
@@ -24,8 +23,8 @@ from falcon._core.dtypes import FLOAT16, FLOAT32, DType
 from . import device, sources
 from .geometry import FUSED_BLOCK, FUSED_STAGES, FUSED_TILE, Sizes
 from .matrix import Operand
+from .trials import Trial
 
-_log = logging.getLogger("falcon")
 # Compute capability: wgmma is of sm_90a alone.
 _HOPPER = 9, 0
 _OPTIONS = ("-arch=sm_90a",)  # which holds beside CuPy's own, sm_90
@@ -39,7 +38,6 @@ _MAP = np.dtype([("words", np.uint64, 16)])  # CUtensorMap, at a multiple of 64 
 _LINES = 64  # neighbours in memory that a box holds: 128 bytes
 # Rows, columns, inner length and batch of the product that a device must form exactly.
 _TRIED = 144, 272, 208, 2
-_works: dict[int, bool] = {}
 
 
 def load() -> Any:
@@ -48,28 +46,13 @@ def load() -> Any:
 
 
 def multiplies(operand: DType, index: int) -> bool:
-    """Whether products of elements that are multiplied so are formed by the kernel on a device."""
-    return operand.parts == 2 and operand.multiplied is FLOAT16 and _works_on(index)
+    """Whether products of elements that are multiplied so are formed by the kernel on a device.
 
-
-def _works_on(index: int) -> bool:
-    """Whether a device runs the kernel: a Hopper GPU, by which a product was exact.
-
-    That is tried once per process. False while a stream is being captured, if it has not been.
+    That must be a Hopper GPU, on which a product of whole numbers was exact.
     """
-    if index not in _works and device.properties(index).capability == _HOPPER:
-        if device.is_capturing():
-            return False
-        try:
-            with device.on(index):
-                _try_whole_numbers()
-            _works[index] = True
-        except MemoryError:
-            return False  # this says nothing about the device
-        except Exception as error:  # of the driver, the compiler, CuPy
-            _log.warning("falcon: the kernel for float32 by parts does not run: %s", error)
-            _works[index] = False
-    return _works.get(index, False)
+    if operand.parts != 2 or operand.multiplied is not FLOAT16:
+        return False
+    return device.properties(index).capability == _HOPPER and trial.works(index)
 
 
 def _try_whole_numbers() -> None:
@@ -89,6 +72,9 @@ def _try_whole_numbers() -> None:
     exact = a[:, :, 0] @ (large + small) + a[:, :, 1] @ large
     if not (device.download(out) == exact).all():
         raise ValueError("its product of whole numbers is wrong")
+
+
+trial = Trial(_try_whole_numbers, "the kernel for float32 by parts does not run")
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,7 +137,7 @@ class Steps:
         self._multiplies = any(isinstance(x, Product) for x in steps)
         self._steps = [(x.start, x.arguments, _places(x.arguments, bases)) for x in steps]
         self._program = None
-        if any(isinstance(x, Launch) for x in steps) and direct.works(self._index):
+        if any(isinstance(x, Launch) for x in steps) and direct.trial.works(self._index):
             with device.on(self._index):
                 self._program = direct.Program(steps, [x[2] for x in self._steps])
 

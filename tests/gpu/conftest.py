@@ -21,8 +21,8 @@ def forget():
         cached.cache_clear()
     for cached in (fused_kernel._kernel, fused_kernel.map_of, fused_kernel.driver):
         cached.cache_clear()
-    fused_kernel._works.clear()
-    direct._works.clear()
+    fused_kernel.trial.found.clear()
+    direct.trial.found.clear()
     repaired._memory = None
     repaired._flags.clear()
     cublas._of_thread.of_device.clear()
@@ -51,7 +51,10 @@ def cupy(monkeypatch, doors, tmp_path):
     monkeypatch.setattr(cublas, "load", fake_cublas.load)
     fake_cupy.STATE.__init__()
     forget()
-    for tried in (fused_kernel._works, direct._works):  # but for the fixtures `fused`, `launches`
+    for tried in (
+        fused_kernel.trial.found,
+        direct.trial.found,
+    ):  # but for the fixtures `fused`, `launches`
         tried |= dict.fromkeys(range(fake_cupy.DEVICES), False)
     assert available.why_unavailable() is None  # tried once, before what a test looks at
     fake_cupy.STATE.__init__()
@@ -70,7 +73,7 @@ def state(cupy):
 def fused(cupy, state, monkeypatch):
     """A Hopper GPU whose driver makes maps; the fused_kernel was tried."""
     monkeypatch.setattr(fused_kernel, "load", fake_driver.load)
-    fused_kernel._works[0] = True
+    fused_kernel.trial.found[0] = True
     return state
 
 
@@ -79,7 +82,7 @@ def launches(cupy, state, monkeypatch):
     """A driver that launches kernels, which was not tried yet."""
     monkeypatch.setattr(fused_kernel, "load", fake_driver.load)
     fake_driver.STATUS.clear()
-    direct._works.clear()
+    direct.trial.found.clear()
     return state
 
 

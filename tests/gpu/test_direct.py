@@ -22,7 +22,7 @@ def by(scheme, arithmetic, **options):
 @pytest.mark.parametrize("arithmetic", ["native", "fp16x3", "one kernel"])
 def test_all_products(cupy, launches, scheme, arithmetic, order):
     """By arguments, workspaces and packed operands at several addresses."""
-    fused_kernel._works[0] = arithmetic == "one kernel"
+    fused_kernel.trial.found[0] = arithmetic == "one kernel"
     how = by(scheme, "native" if arithmetic == "native" else "fp16x3")
     a, b, c = whole((70, 150), 1, 60), whole((150, 40), 2, 60), whole((70, 40), 3, 60)
     for _ in range(3):
@@ -33,7 +33,7 @@ def test_all_products(cupy, launches, scheme, arithmetic, order):
             np.testing.assert_array_equal(cupy.asnumpy(out), 2 * (a @ b) + 3 * c)
         falcon.gemm(left, right, out, out=out, beta=-1, **how)
         np.testing.assert_array_equal(cupy.asnumpy(out), -(a @ b) - 3 * c)
-    assert direct._works == {0: True}
+    assert direct.trial.found == {0: True}
 
 
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "complex64", "complex128"])
@@ -45,7 +45,7 @@ def test_all_types(cupy, launches, dtype):
         np.testing.assert_array_equal(found.astype(complex), 2 * (a @ b))
         gram = cupy.asnumpy(falcon.gram(left))
         np.testing.assert_array_equal(gram.astype(complex), a.T @ a)
-    assert direct._works == {0: True}
+    assert direct.trial.found == {0: True}
 
 
 def test_threads_take_turns(cupy, launches):
@@ -97,7 +97,7 @@ def test_where_cupy_launches(cupy, launches, monkeypatch, caplog, why):
     elif why == "no memory":
         launches.room = 100
     launches.capturing = why == "captured"
-    assert not direct.works(0)
+    assert not direct.trial.works(0)
     launches.capturing, launches.room = False, None
-    assert direct._works == ({} if why in ("captured", "no memory") else {0: False})
+    assert direct.trial.found == ({} if why in ("captured", "no memory") else {0: False})
     assert ("launched by CuPy" in caplog.text) == (why not in ("captured", "no memory"))

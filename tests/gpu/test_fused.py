@@ -172,7 +172,7 @@ def test_a_wait_that_does_not_end_is_repaired(cupy, fused, monkeypatch):
 @pytest.mark.parametrize("why", ["Ampere", "Blackwell", "no driver", "wrong", "captured"])
 def test_where_the_kernel_does_not_run(cupy, fused, monkeypatch, caplog, why):
     """cuBLAS multiplies parts, as before; what was found holds for the process."""
-    kernel._works.clear()
+    kernel.trial.found.clear()
     if why in ("Ampere", "Blackwell"):
         fused.capability = {"Ampere": (8, 0), "Blackwell": (10, 0)}[why]
         device.properties.cache_clear()
@@ -200,6 +200,6 @@ def test_where_the_kernel_does_not_run(cupy, fused, monkeypatch, caplog, why):
 
 def test_only_two_parts_of_float16(cupy, fused):
     """On a device that forms a product of whole numbers exactly."""
-    kernel._works.clear()
+    kernel.trial.found.clear()
     for name, row in BY_ARITHMETIC_ON_GPUS.items():
         assert kernel.multiplies(row, 0) == (name == "fp16x3")

@@ -194,7 +194,7 @@ def test_products_in_fixed_point(real, scheme):
 
 def test_the_driver_launches(real):
     """In the current stream, with the addresses of each call, and in a thread without a context."""
-    assert direct.works(0)
+    assert direct.trial.works(0)
     for seed in range(4):
         a, b = whole((131, 150), seed), whole((150, 173), seed + 9)
         left, right = (on_device(real, x, "float32", gap=seed % 2) for x in (a, b))
