@@ -111,3 +111,16 @@ def test_zeros_and_what_is_not_finite(cupy, state):
     assert off(found[:, kept], a, b[:, kept]) <= 4
     none = on_device(cupy, np.zeros_like(b), "float32")
     assert (cupy.asnumpy(guarded(left, none, "strassen")(left, none)) == 0).all()
+
+
+def test_bounds_are_of_evened_operands(cupy, fused):
+    """Of columns that are as large as the rows that they meet, norms grow: up to the root of K."""
+    a, b = units.drawn("no units", "float32", SHAPE)
+    a[:, 7] *= 1000
+    b[7] *= 1000
+    plan = falcon.plan(SHAPE[:2], SHAPE[1:], "float32", backend="gpu", arithmetic="fp16x3")
+    norms = np.linalg.norm(a.astype(float), axis=1), np.linalg.norm(b.astype(float), axis=0)
+    for proved in (False, True):
+        larger = plan.error_bound(a, b, proved=proved) / plan.error_bound(*norms, proved=proved)
+        assert larger.min() > 1 - 1e-9
+        assert 3 < larger.max() <= np.sqrt(SHAPE[1]) * 1.5
