@@ -32,6 +32,8 @@ class Trial:
             except MemoryError:
                 return False  # this says nothing about the device
             except Exception as error:  # of the driver, the compiler, CuPy
+                if "captur" in str(error).lower():  # another stream is: as above
+                    return False
                 _log.warning("falcon: %s: %s", self._otherwise, error)
                 self.found[index] = False
         return self.found[index]

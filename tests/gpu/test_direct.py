@@ -86,7 +86,9 @@ def test_errors_are_told(cupy, launches):
         falcon.gemm(a, a, scheme="strassen")
 
 
-@pytest.mark.parametrize("why", ["no driver", "another CuPy", "wrong", "captured", "no memory"])
+@pytest.mark.parametrize(
+    "why", ["no driver", "another CuPy", "wrong", "captured", "another stream is", "no memory"]
+)
 def test_where_cupy_launches(cupy, launches, monkeypatch, caplog, why):
     if why == "no driver":
         monkeypatch.setattr(fused_kernel, "load", lambda: (_ for _ in ()).throw(OSError("none")))
@@ -94,10 +96,14 @@ def test_where_cupy_launches(cupy, launches, monkeypatch, caplog, why):
         monkeypatch.setattr(direct.device, "address_of", lambda kernel: kernel.no_such_name)
     elif why == "wrong":
         monkeypatch.setattr(fake_driver, "cuLaunchKernel", lambda *_: 0)
+    elif why == "another stream is":
+        error = RuntimeError("cudaErrorStreamCaptureUnsupported")
+        monkeypatch.setattr(direct.device, "upload", lambda x: (_ for _ in ()).throw(error))
     elif why == "no memory":
         launches.room = 100
     launches.capturing = why == "captured"
     assert not direct.trial.works(0)
     launches.capturing, launches.room = False, None
-    assert direct.trial.found == ({} if why in ("captured", "no memory") else {0: False})
-    assert ("launched by CuPy" in caplog.text) == (why not in ("captured", "no memory"))
+    unknown = why in ("captured", "another stream is", "no memory")
+    assert direct.trial.found == ({} if unknown else {0: False})
+    assert ("launched by CuPy" in caplog.text) == (not unknown)
