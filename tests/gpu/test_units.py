@@ -114,7 +114,7 @@ def test_zeros_and_what_is_not_finite(cupy, state):
 
 
 def test_bounds_are_of_evened_operands(cupy, fused):
-    """Of columns that are as large as the rows that they meet, norms grow, about by the root of K."""
+    """Norms grow where columns are as large as the rows that they meet."""
     a, b = units.drawn("no units", "float32", SHAPE)
     a[:, 7] *= 1000
     b[7] *= 1000
