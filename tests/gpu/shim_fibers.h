@@ -60,18 +60,24 @@ template <class Thread> static void run_block(const unsigned *block, const Threa
     if (fibers::begin)
         fibers::begin();
     static std::vector<fibers::Fiber> all;
-    all.resize(block[0] * block[1] * block[2]);
-    for (fibers::Fiber &x : all) {
-        x.stack.resize(1 << 15), x.begun = x.done = false;
+    const size_t threads = block[0] * block[1] * block[2], had = all.size();
+    all.resize(threads);
+    for (fibers::Fiber &x : all)
+        x.done = false;
+    for (size_t at = had; at < threads; ++at) { // each serves all later blocks
+        fibers::Fiber &x = all[at];
+        x.stack.resize(1 << 15), x.begun = false;
         getcontext(&x.context);
         x.context.uc_stack = {x.stack.data(), 0, x.stack.size()};
         x.context.uc_link = nullptr;
         makecontext(
             &x.context,
             +[] {
-                (*of_block)(threadIdx.x, threadIdx.y, threadIdx.z);
-                fibers::current->done = true;
-                fibers::yield();
+                for (;;) {
+                    (*of_block)(threadIdx.x, threadIdx.y, threadIdx.z);
+                    fibers::current->done = true;
+                    fibers::yield();
+                }
             },
             0);
     }

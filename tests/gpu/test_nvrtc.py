@@ -35,8 +35,7 @@ MOST_SPILLED = 16
 # Small, chained, without shared sums, two levels.
 SOME = ("strassen", "2x4x2:14", "3x4x4:38", "strassen@strassen")
 OTHERS = [name for name in falcon.schemes.names() if name not in SOME]
-PLAIN = [sources.repair(dtype, out) for dtype in CUDA for out in CUDA]
-PLAIN += [sources.copy(dtype, out) for dtype in ON_GPUS for out in ON_GPUS
+PLAIN = [sources.copy(dtype, out) for dtype in ON_GPUS for out in ON_GPUS
           if out.is_complex or not dtype.is_complex]  # fmt: skip
 PLAIN += [sources.norms(dtype, False) for dtype in CUDA]
 PLAIN += [sources.norms(FLOAT32, True, x) for x in (False, True)] + [sources.means()]
@@ -165,8 +164,10 @@ def test_plain_kernels_compile(architecture):
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_kernels_with_shared_memory(architecture):
-    mirrors = [sources.mirror(dtype) for dtype in CUDA]
-    for unit in (sources.units(FLOAT32), sources.units(FLOAT64), *mirrors):
+    units = [sources.units(FLOAT32), sources.units(FLOAT64)]
+    units += [sources.mirror(dtype) for dtype in CUDA]
+    units += [sources.repair(dtype, out) for dtype in CUDA for out in CUDA]
+    for unit in units:
         status, log, _ = compiled(sources.assemble([unit]), architecture)
         assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS, log
         assert "warning" not in log, log

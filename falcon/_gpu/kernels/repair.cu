@@ -2,8 +2,8 @@
 //
 // With a scheme, a NaN or Inf in A or B, or a sum that overflows, reaches entries of C that are
 // finite classically. The host cannot know without waiting for the device, so this kernel is always
-// launched, and ends at once if no flag is set. It is a plain kernel for a rare case: no shared
-// memory, any strides.
+// launched, and ends at once if no flag is set. Strides are any; what a region needs of some steps
+// along K goes through shared memory.
 //
 // Block (i, j) of C, region by region: rows of `left` (A, or B's columns) times `right`, with axes
 // as in combine_in.cu. Their number is added to what precedes the flags; `host_count`, in the host's memory, becomes
@@ -18,6 +18,9 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
                 long long step_major, long long step_minor, long long height, long long width, FALCON_S alpha,
                 FALCON_S beta, unsigned *flags, int blocks_minor, unsigned *host_count) {
     constexpr int ROWS = FALCON_REGION_MAJOR / FALCON_WARPS, COLUMNS = FALCON_REGION_MINOR / FALCON_LANES;
+    constexpr int STEPS = 16, SKEW = 4; // so that threads that write one row meet few others in a bank
+    __shared__ FALCON_S of_left[STEPS][FALCON_REGION_MAJOR + SKEW], of_right[STEPS][FALCON_REGION_MINOR + SKEW];
+    const int thread = threadIdx.y * FALCON_LANES + threadIdx.x;
     if (!*flags)
         return;
     const unsigned across = (unsigned)((width + FALCON_REGION_MINOR - 1) / FALCON_REGION_MINOR);
@@ -29,48 +32,63 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
         if (!flags[1 + region])
             continue;
         ++count;
-        const long long x0 = (long long)(region / across) * FALCON_REGION_MAJOR + threadIdx.y * ROWS;
-        const long long y0 = (long long)(region % across) * FALCON_REGION_MINOR + threadIdx.x;
-        if (block_major + x0 >= major || block_minor + y0 >= minor)
-            continue;
-        // Entries beyond the block or the matrix are computed from the last row or column inside, and
-        // are not stored.
-        long long xs[ROWS], ys[COLUMNS];
+        const long long first_x = (long long)(region / across) * FALCON_REGION_MAJOR;
+        const long long first_y = (long long)(region % across) * FALCON_REGION_MINOR;
         const long long rows = height < major - block_major ? height : major - block_major;
         const long long columns = width < minor - block_minor ? width : minor - block_minor;
-#pragma unroll
-        for (int r = 0; r < ROWS; ++r)
-            xs[r] = block_major + (x0 + r < rows ? x0 + r : rows - 1);
-#pragma unroll
-        for (int s = 0; s < COLUMNS; ++s) {
-            const long long y = y0 + s * FALCON_LANES;
-            ys[s] = block_minor + (y < columns ? y : columns - 1);
-        }
+        if (first_x >= rows || first_y >= columns)
+            continue;
+        // Of lines beyond the block or the matrix, the last one inside is read; nothing is stored.
+        const auto line = [](long long x, long long lines) { return x < lines ? x : lines - 1; };
         FALCON_S sums[ROWS][COLUMNS] = {};
-        for (long long k = 0; k < inner; ++k) {
-            FALCON_S a[ROWS], b[COLUMNS];
+        for (long long k0 = 0; k0 < inner; k0 += STEPS) {
+            const int steps = (int)(inner - k0 < STEPS ? inner - k0 : STEPS);
+            __syncthreads();
+            // Neighbouring threads read neighbours in memory.
+#pragma unroll 4
+            for (int at = thread; at < STEPS * FALCON_REGION_MAJOR; at += FALCON_BLOCK_THREADS) {
+                const int x = left_inner == 1 ? at / STEPS : at % FALCON_REGION_MAJOR;
+                const int k = left_inner == 1 ? at % STEPS : at / FALCON_REGION_MAJOR;
+                if (k < steps)
+                    of_left[k][x] = (FALCON_S)widen(
+                        left[(block_major + line(first_x + x, rows)) * left_major + (k0 + k) * left_inner]);
+            }
+#pragma unroll 2
+            for (int at = thread; at < STEPS * FALCON_REGION_MINOR; at += FALCON_BLOCK_THREADS) {
+                const int y = right_inner == 1 ? at / STEPS : at % FALCON_REGION_MINOR;
+                const int k = right_inner == 1 ? at % STEPS : at / FALCON_REGION_MINOR;
+                if (k < steps)
+                    of_right[k][y] = (FALCON_S)widen(
+                        right[(k0 + k) * right_inner + (block_minor + line(first_y + y, columns)) * right_minor]);
+            }
+            __syncthreads();
+            for (int k = 0; k < steps; ++k) {
+                FALCON_S a[ROWS], b[COLUMNS];
 #pragma unroll
-            for (int r = 0; r < ROWS; ++r)
-                a[r] = (FALCON_S)widen(left[xs[r] * left_major + k * left_inner]);
-#pragma unroll
-            for (int s = 0; s < COLUMNS; ++s)
-                b[s] = (FALCON_S)widen(right[k * right_inner + ys[s] * right_minor]);
-#pragma unroll
-            for (int r = 0; r < ROWS; ++r)
+                for (int r = 0; r < ROWS; ++r)
+                    a[r] = of_left[k][threadIdx.y * ROWS + r];
 #pragma unroll
                 for (int s = 0; s < COLUMNS; ++s)
-                    sums[r][s] += a[r] * b[s];
+                    b[s] = of_right[k][threadIdx.x + s * FALCON_LANES];
+#pragma unroll
+                for (int r = 0; r < ROWS; ++r)
+#pragma unroll
+                    for (int s = 0; s < COLUMNS; ++s)
+                        sums[r][s] += a[r] * b[s];
+            }
         }
+        const long long x0 = first_x + threadIdx.y * ROWS, y0 = first_y + threadIdx.x;
 #pragma unroll
         for (int r = 0; r < ROWS; ++r)
 #pragma unroll
             for (int s = 0; s < COLUMNS; ++s) {
                 if (x0 + r >= rows || y0 + s * FALCON_LANES >= columns)
                     continue;
+                const long long x = block_major + x0 + r, y = block_minor + y0 + s * FALCON_LANES;
                 FALCON_S value = alpha * sums[r][s];
                 if (beta != FALCON_S(0))
-                    value += beta * (FALCON_S)widen(c[xs[r] * ld_c + ys[s]]);
-                narrow(value, out[xs[r] * ld + ys[s]]);
+                    value += beta * (FALCON_S)widen(c[x * ld_c + y]);
+                narrow(value, out[x * ld + y]);
             }
     }
     if (host_count && count && threadIdx.x == 0 && threadIdx.y == 0)
