@@ -13,6 +13,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import threading
 import time
 import types
 from pathlib import Path
@@ -195,9 +196,10 @@ class RawModule:
             for x in args:  # addresses are the only integers of that size
                 if isinstance(x, int) and x > 2**40:
                     assert STATE.owner(x) == STATE.device, "a pointer of another device"
-            if shared_mem:
-                fake_driver.prepare(kernel, shared_mem, STATE.truncates)
-            launch(kernel, grid, block, args)
+            with fake_driver.RUNS:
+                if shared_mem:
+                    fake_driver.prepare(kernel, shared_mem, STATE.truncates)
+                launch(kernel, grid, block, args)
 
         fake_driver.KERNELS[id(call)] = name, kernel, call
         call.kernel = types.SimpleNamespace(ptr=id(call))
@@ -234,8 +236,17 @@ def compiled(source, name):
     text = "\n".join([*before, source, behind, f"FALCON_LAUNCH({name})\n"])
     path = FOLDER / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.so"
     if not path.exists():
-        fresh = path.with_suffix(f".{os.getpid()}")
-        command = [COMPILER, *FLAGS, *["-O2"] * waits, "-x", "c++", "-o", str(fresh), "-"]
+        fresh = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
+        command = [
+            COMPILER,
+            *FLAGS,
+            *["-O2", "-DFALCON_FIBERS"] * waits,
+            "-x",
+            "c++",
+            "-o",
+            str(fresh),
+            "-",
+        ]
         done = subprocess.run(command, input=text, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         fresh.replace(path)

@@ -4,6 +4,7 @@ The kernel that reads maps runs behind shim_fused.h, in tests that take the fixt
 """
 
 import ctypes
+import threading
 import types
 
 import numpy as np
@@ -14,6 +15,8 @@ LOSES = 0
 
 # By handle: name, what runs it, and what CuPy's stand-in launches.
 KERNELS = {}
+# Held while a kernel runs: fibers and shared memory are one for all threads.
+RUNS = threading.Lock()
 # What the next launches return, instead of doing anything.
 STATUS = []
 
@@ -35,11 +38,12 @@ def cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockD
     assert (hStream.value or 0) == STATE.current, "a launch in another stream than the current one"
     assert sharedMemBytes <= getattr(call, "max_dynamic_shared_size_bytes", 48 * 2**10)
     STATE.launches.append(name)
-    if sharedMemBytes:
-        prepare(kernel, sharedMemBytes, STATE.truncates)
     grid, block = (gridDimX, gridDimY, gridDimZ), (blockDimX, blockDimY, blockDimZ)
     triples = [(ctypes.c_uint * 3)(*x) for x in ((0, 0, 0), grid, block)]
-    return kernel(*triples, kernelParams, None, ctypes.c_size_t(0))
+    with RUNS:
+        if sharedMemBytes:
+            prepare(kernel, sharedMemBytes, STATE.truncates)
+        return kernel(*triples, kernelParams, None, ctypes.c_size_t(0))
 
 
 def cuTensorMapEncodeTiled(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim,

@@ -23,7 +23,11 @@ double sqrt(double x);
 struct Index3 {
     unsigned x, y, z;
 };
+#ifdef FALCON_FIBERS // which any thread may resume, one at a time
+static Index3 blockIdx, threadIdx, blockDim, gridDim;
+#else
 static thread_local Index3 blockIdx, threadIdx, blockDim, gridDim;
+#endif
 
 static unsigned __float_as_uint(float x) {
     unsigned u;

@@ -5,7 +5,6 @@
 #include <ucontext.h>
 #include <vector>
 
-#define FALCON_FIBERS 1
 #define __shared__ static
 #define __align__(n) __attribute__((aligned(n)))
 
