@@ -36,9 +36,8 @@ QUOTED = {
         "features.md", r"\| complex64 over torch\.mm (?:\| \S+ ){3}\| (\S+) \|", "torch",
     ),
     # Its whole record is of an earlier state of float32 by parts.
-    ("NVIDIA H200", "float32"): ("h200/README.md", r"\| float32 \|[^|]*\| (\S+) \(", "cuBLAS"),
+    ("NVIDIA H200", "float32"): ("h200/README.md", r"\| float32 \|[^|]*\| (\S+) ±", "cuBLAS"),
     ("NVIDIA H200", "gram"): ("h200/README.md", r"\| gram, float32 \|[^|]*\| (\S+) ", "cuBLAS"),
-    ("NVIDIA H200", "complex64"): ("h200/README.md", r"\| complex64 \|[^|]*\| (\S+) ", "cuBLAS"),
 }  # fmt: skip
 BEGIN, END = "<!-- table: python docs/_ext/tables.py -->\n", "<!-- end of table -->\n"
 

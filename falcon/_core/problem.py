@@ -201,6 +201,11 @@ class Problem:
         return self.squares or self.of_complex
 
     @property
+    def may_have_units(self) -> bool:
+        """Whether products on a GPU look for units along K: not Gram matrices, nor 16 bits."""
+        return self.operand.accumulator is self.operand and not self.squares
+
+    @property
     def is_wide(self) -> bool:
         """Whether the result has another type than the operands: that of their accumulators."""
         return self.result is not self.operand

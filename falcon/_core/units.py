@@ -93,10 +93,8 @@ def may_even(plan: Any) -> bool:
 
 def evens_on_device(plan: Any) -> bool:
     """Whether a plan's products on a GPU even units by B alone, whatever A is: see units.cu."""
-    p, operand = plan.problem, plan.operand
-    guarded = plan.guarded or operand.parts > 1
-    same = p.operand.accumulator is p.operand and not p.squares
-    return bool(p.device is not None and guarded and same)
+    p, guarded = plan.problem, plan.guarded or plan.operand.parts > 1
+    return bool(p.device is not None and guarded and p.may_have_units)
 
 
 def of_rows(plan: Any, b: np.ndarray) -> Units:

@@ -26,7 +26,7 @@ from falcon.schemes import Scheme
 from . import available, cublas, device, embedded, fused, kernels, model, operands, workspaces
 from .arrays import library_of
 from .geometry import FUSED_BLOCK, UNIT, Tables, round_up, segment_bytes, step_bytes
-from .layout import Layout, evens, layout_of
+from .layout import Layout, layout_of
 from .matrix import Memory
 from .packed import Packed, Payload, Sums
 from .rates import DeviceRates, fixed, known, measure
@@ -157,11 +157,10 @@ class GpuBackend:
             powers = allocate(Tables(plan.problem.N, plan.problem.accumulator.itemsize).nbytes)
             if layout.centred:
                 segments = allocate(segment_bytes(plan.problem.N, plan.problem.K))
-            if evens(plan.problem):
+            if plan.problem.may_have_units:
                 even = allocate(step_bytes(b.shape[0], b.itemsize))
                 steps.append(kernels.units(b, even.pointer))
-            of_inner = even.pointer, round_up(b.shape[0], UNIT)
-            tables = powers.pointer, segments.pointer, *of_inner
+            tables = powers.pointer, segments.pointer, even.pointer, round_up(b.shape[0], UNIT)
             lines = [kernels.Lines(b.transposed(), columns, *tables)]
             scratch = memory.pointer, memory.nbytes
             steps += kernels.powers(lines, *scratch, plan.guarded, fit)

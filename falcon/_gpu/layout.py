@@ -179,15 +179,10 @@ def sums(
         0 if packed else Tables(problem.N, item).nbytes,
         segment_bytes(problem.M, problem.K) if centred else 0,
         segment_bytes(problem.N, problem.K) if centred and not packed else 0,
-        step_bytes(problem.K, item) if evens(problem) and not packed else 0,
+        step_bytes(problem.K, item) if problem.may_have_units and not packed else 0,
         _fixed(operand, [(rows, columns, x.length * inner, x.count) for x in groups]),
     )
     return tuple(map(_aligned, sizes))
-
-
-def evens(problem: Problem) -> bool:
-    """Whether units along K are looked for: not of Gram matrices, nor in 16 bits."""
-    return problem.operand.accumulator is problem.operand and not problem.squares
 
 
 def _fixed(operand: DType, sizes: list[tuple[int, int, int, int]]) -> int:

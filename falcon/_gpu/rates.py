@@ -144,6 +144,7 @@ def _measured(index: int, operand: DType) -> DeviceRates:
     out = dense(memory.pointer, (size, size), operand.result, memory)
 
     is_fused = fused.multiplies(operand, index)
+    centred = parts > 1 and not is_fused
 
     def product_of(*what: Any, batch: int = 1) -> Callable[[], None]:
         if is_fused:
@@ -162,11 +163,10 @@ def _measured(index: int, operand: DType) -> DeviceRates:
     )
     products = product_of(half, half, inner, *several, batch=batch)
     written = Sums(memory.pointer, rows, columns, source.by_columns, False, operand)
-    zeros = device.allocate(segment_bytes(size, size) if parts > 1 else 0)  # means of A
+    zeros = device.allocate(segment_bytes(size, size) if centred else 0)  # means of A
     device.clear(zeros.pointer, zeros.nbytes)
     spans = (0, rows), (0, columns)
     part = kernels.Part(source, (rows, columns), *spans, written, means=zeros.pointer)
-    centred = parts > 1 and not is_fused
     combine = partial(run, kernels.combine(scheme, operand, part, centred=centred))
     nothing = partial(run, kernels.empty())
     means = product

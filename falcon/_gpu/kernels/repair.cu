@@ -11,6 +11,29 @@
 // As many thread blocks as the device runs at a time share the regions. A thread block is LANES x WARPS
 // threads, each of which forms 8 x 4 entries.
 
+namespace repair {
+
+constexpr int STEPS = 16, SKEW = 4; // so that threads that write one row meet few others in a bank
+
+// Some steps along K of LINES lines, of which neighbouring threads read neighbours in memory. Of lines beyond
+// the block or the matrix the last one inside is read; nothing is stored.
+template <class S, class A, int WIDTH>
+FALCON_INLINE void bring(S (&to)[STEPS][WIDTH], const A *__restrict__ from, long long line_stride,
+                         long long inner_stride, long long block, long long first, long long lines, long long k0,
+                         int steps) {
+    constexpr int LINES = WIDTH - SKEW, AHEAD = 256 / LINES; // loads at a time, as registers allow
+    const int thread = threadIdx.y * FALCON_LANES + threadIdx.x;
+#pragma unroll AHEAD
+    for (int at = thread; at < STEPS * LINES; at += FALCON_BLOCK_THREADS) {
+        const int i = inner_stride == 1 ? at / STEPS : at % LINES, k = inner_stride == 1 ? at % STEPS : at / LINES;
+        const long long line = first + i < lines ? first + i : lines - 1;
+        if (k < steps)
+            to[k][i] = (S)widen(from[(block + line) * line_stride + (k0 + k) * inner_stride]);
+    }
+}
+
+} // namespace repair
+
 extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
     FALCON_NAME(const FALCON_A *__restrict__ left, long long left_major, long long left_inner,
                 const FALCON_A *__restrict__ right, long long right_inner, long long right_minor, FALCON_T *out,
@@ -18,9 +41,8 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
                 long long step_major, long long step_minor, long long height, long long width, FALCON_S alpha,
                 FALCON_S beta, unsigned *flags, int blocks_minor, unsigned *host_count) {
     constexpr int ROWS = FALCON_REGION_MAJOR / FALCON_WARPS, COLUMNS = FALCON_REGION_MINOR / FALCON_LANES;
-    constexpr int STEPS = 16, SKEW = 4; // so that threads that write one row meet few others in a bank
+    using namespace repair;
     __shared__ FALCON_S of_left[STEPS][FALCON_REGION_MAJOR + SKEW], of_right[STEPS][FALCON_REGION_MINOR + SKEW];
-    const int thread = threadIdx.y * FALCON_LANES + threadIdx.x;
     if (!*flags)
         return;
     const unsigned across = (unsigned)((width + FALCON_REGION_MINOR - 1) / FALCON_REGION_MINOR);
@@ -38,29 +60,12 @@ extern "C" __global__ void __launch_bounds__(FALCON_BLOCK_THREADS)
         const long long columns = width < minor - block_minor ? width : minor - block_minor;
         if (first_x >= rows || first_y >= columns)
             continue;
-        // Of lines beyond the block or the matrix, the last one inside is read; nothing is stored.
-        const auto line = [](long long x, long long lines) { return x < lines ? x : lines - 1; };
         FALCON_S sums[ROWS][COLUMNS] = {};
         for (long long k0 = 0; k0 < inner; k0 += STEPS) {
             const int steps = (int)(inner - k0 < STEPS ? inner - k0 : STEPS);
             __syncthreads();
-            // Neighbouring threads read neighbours in memory.
-#pragma unroll 4
-            for (int at = thread; at < STEPS * FALCON_REGION_MAJOR; at += FALCON_BLOCK_THREADS) {
-                const int x = left_inner == 1 ? at / STEPS : at % FALCON_REGION_MAJOR;
-                const int k = left_inner == 1 ? at % STEPS : at / FALCON_REGION_MAJOR;
-                if (k < steps)
-                    of_left[k][x] = (FALCON_S)widen(
-                        left[(block_major + line(first_x + x, rows)) * left_major + (k0 + k) * left_inner]);
-            }
-#pragma unroll 2
-            for (int at = thread; at < STEPS * FALCON_REGION_MINOR; at += FALCON_BLOCK_THREADS) {
-                const int y = right_inner == 1 ? at / STEPS : at % FALCON_REGION_MINOR;
-                const int k = right_inner == 1 ? at % STEPS : at / FALCON_REGION_MINOR;
-                if (k < steps)
-                    of_right[k][y] = (FALCON_S)widen(
-                        right[(k0 + k) * right_inner + (block_minor + line(first_y + y, columns)) * right_minor]);
-            }
+            bring(of_left, left, left_major, left_inner, block_major, first_x, rows, k0, steps);
+            bring(of_right, right, right_minor, right_inner, block_minor, first_y, columns, k0, steps);
             __syncthreads();
             for (int k = 0; k < steps; ++k) {
                 FALCON_S a[ROWS], b[COLUMNS];
