@@ -65,7 +65,7 @@ class _Launched:
     # and the rest of what its map is made of.
     maps: tuple[tuple[int, int, tuple], ...]
 
-    def start(self, given: Sequence[int], _: int, stream: c_void_p) -> None:
+    def start(self, given: Sequence[int], _: int, stream: Any) -> None:
         kept = []  # until the kernel has its copy
         for at, (slot, offset, shape) in enumerate(self.maps):
             made = fused.map_of(offset if slot < 0 else given[slot] + offset, *shape)
@@ -80,16 +80,21 @@ class _Launched:
 
 
 class Program:
-    """Steps, and where in their arguments addresses stand."""
+    """Steps, and where in their arguments addresses stand.
 
-    def __init__(self, steps: Sequence[Step], places: Sequence[list[Place]]) -> None:
+    `by_driver`: whether the driver launches kernels, not CuPy.
+    """
+
+    def __init__(
+        self, steps: Sequence[Step], places: Sequence[list[Place]], by_driver: bool = True
+    ) -> None:
         self._lock = Lock()
         self._numbers = np.zeros(sum(len(x.arguments) for x in steps), np.uint64)
         self._calls: list[_Started | _Launched] = []
         addresses: list[Place] = []
         first = 0
         for step, own in zip(steps, places, strict=True):
-            if isinstance(step, (Launch, FusedProduct)):
+            if by_driver and isinstance(step, (Launch, FusedProduct)):
                 self._calls.append(self._launched(step, own, first))
                 addresses += [(first + at, slot, offset) for at, slot, offset in own]
             else:
@@ -118,10 +123,13 @@ class Program:
 
     def start(self, given: Sequence[int], handle: int) -> None:
         """Start all steps in the current stream; `given`: addresses by slot."""
+        if not len(self._at):
+            for call in self._calls:
+                call.start(given, handle, None)
+            return
         stream = c_void_p(device.stream().ptr)
         with self._lock:  # the numbers are one call's at a time
-            if len(self._at):
-                self._numbers[self._at] = np.array(given, np.uint64)[self._slots] + self._offsets
+            self._numbers[self._at] = np.array(given, np.uint64)[self._slots] + self._offsets
             for call in self._calls:
                 call.start(given, handle, stream)
 

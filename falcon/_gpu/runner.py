@@ -135,11 +135,10 @@ class Steps:
             operands, how = (left, right, added, target), {"alpha": alpha, "beta": beta}
             steps = steps_of(plan, operands, packed, bases[-1], **how)
         self._multiplies = any(isinstance(x, Product) for x in steps)
-        self._steps = [(x.start, x.arguments, _places(x.arguments, bases)) for x in steps]
-        self._program = None
-        if any(isinstance(x, Launch) for x in steps) and direct.trial.works(self._index):
-            with device.on(self._index):
-                self._program = direct.Program(steps, [x[2] for x in self._steps])
+        places = [_places(x.arguments, bases) for x in steps]
+        by_driver = any(isinstance(x, Launch) for x in steps) and direct.trial.works(self._index)
+        with device.on(self._index):
+            self._program = direct.Program(steps, places, by_driver)
 
     def __call__(self, a: Any, b: Any, c: Any, out: Any) -> None:
         """Multiply."""
@@ -169,14 +168,7 @@ class Steps:
                 return
             given.append(memory.pointer)
             handle = self._handle(memory) if self._multiplies else 0
-            if self._program is not None:
-                self._program.start(given, handle)
-            else:
-                for start, arguments, places in self._steps:
-                    filled = list(arguments)
-                    for place, slot, offset in places:
-                        filled[place] = given[slot] + offset
-                    start(handle, filled)
+            self._program.start(given, handle)
             if payload is not None:
                 payload.note_use()
 
