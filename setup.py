@@ -20,6 +20,7 @@ import importlib.util
 import os
 import platform
 import re
+import subprocess
 import sys
 import tempfile
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
@@ -69,6 +70,7 @@ def digest() -> str:
     with suppress(ImportError):
         known.append(importlib.import_module("numpy").__version__)
     held = sha256(repr((sys.version, MACHINE, known)).encode())
+    held.update(scheme_codes().encode())
     names = "setup.py", "sources.py", "dtypes.py", "formulas.py", "uninterrupted.py"
     kinds = ".c", ".h", ".pyx", ".pxd", ".pxi"
     for path in [ROOT / "setup.py", *sorted((ROOT / "falcon").rglob("*.*"))]:
@@ -168,6 +170,7 @@ class BuildOptional(build_ext):
             print(f"falcon: no {isa.name} kernels: the compiler does not know their flags")
         tables = TABLE.tables(load_dtypes().ENGINE_NAMES, tuple(built))
         self._add_header(extension, TABLE.TABLES, tables)
+        self._add_header(extension, TABLE.CODES, scheme_codes())
         if OPENMP and self._knows(TABLE.OPENMP_FLAGS, "omp.h"):
             extension.extra_compile_args += TABLE.OPENMP_FLAGS
             extension.extra_link_args += TABLE.OPENMP_FLAGS
@@ -230,6 +233,19 @@ class BuildOptional(build_ext):
         base = ROOT if self.inplace or self.editable_mode else Path(self.build_lib)
         (base / CPU).mkdir(parents=True, exist_ok=True)
         (base / CPU / "_build.py").write_text(text, encoding="utf-8")
+
+
+def scheme_codes() -> str:
+    """Return C text of the sums of some schemes, written by falcon.codegen in another process."""
+    lines = ["import sys, types"]
+    for name in ("falcon", "falcon._core"):  # whose modules need what is not there yet
+        folder = str(ROOT.joinpath(*name.split(".")))
+        lines += [f"sys.modules[{name!r}] = x = types.ModuleType({name!r})"]
+        lines += [f"x.__path__ = [{folder!r}]"]
+    lines += ["from falcon.codegen.cpu_emit import header_of"]
+    lines += [f"sys.stdout.write(header_of({TABLE.CODED!r}))"]
+    command = [sys.executable, "-c", "\n".join(lines)]
+    return subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
 
 
 def discover_extension(folder: str, name: str) -> Extension:

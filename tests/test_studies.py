@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from falcon._cpu.sources import CODED
+
 from .bench.support import whole_run
 from .support import ROOT, python
 
@@ -179,3 +181,18 @@ print(same_threads(), numpy_blas().get())
     paths = os.pathsep.join(map(str, (ROOT, ROOT / "studies")))
     done = python("-c", code, PYTHONPATH=paths, FALCON_NUM_THREADS="1")
     assert done.stdout.split() == ["1", "1"]
+
+
+def test_schemes_that_are_chosen_most_have_code(monkeypatch):
+    """Of what records of machines with vectors of 64 bytes choose, three in four."""
+    monkeypatch.syspath_prepend(ROOT / "studies")
+    regret = importlib.import_module("regret")
+    chosen = []
+    for case in (x for path in sorted(regret.RECORDS.glob("*.json")) for x in regret.load(path)):
+        assert case.kernels.startswith("avx512")
+        if case.problem.operand.name in ("float32", "float64"):
+            rates = (regret.rates_of(case, backend=x) for x in ("cpu", "numpy"))
+            method = case.options[regret.choice(case, *rates)]
+            chosen += [method.label] if method.backend == "cpu" and method.scheme else []
+    coded = [x for x in chosen if x in CODED]
+    assert len(coded) > 0.75 * len(chosen) > 50, set(chosen) - set(CODED)

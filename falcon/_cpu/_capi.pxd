@@ -19,6 +19,7 @@ cdef extern from "falcon_cpu.h" nogil:
     ctypedef struct falcon_program:
         int n_in, n_out, n_temp, n_ops
         const falcon_op *ops
+        int code
     ctypedef struct falcon_step:
         int slot, source, flags
         double coef
@@ -142,6 +143,7 @@ cdef extern from "falcon_cpu.h" nogil:
         falcon_numbers *numbers
     void falcon_reduce(const falcon_kernel *kern, falcon_modulo *m, int threads)
     const char *falcon_scheme_check(const falcon_scheme *scheme)
+    int falcon_code_of(const falcon_program *program)
     enum: FALCON_OWN_TEAM
     enum: FALCON_OPENMP
     int falcon_threading(int wanted)

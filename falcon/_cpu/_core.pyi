@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from falcon.codegen.program import Program
+from falcon.codegen.cpu_emit import Operations
 from falcon.codegen.update import Updates
 
 ISA_NAMES: tuple[str, ...]
@@ -16,13 +16,14 @@ class Workspace:
 
 class Scheme:
     format: tuple[int, int, int, int]
+    codes: tuple[int, int]
     def __init__(
         self,
         m: int,
         k: int,
         n: int,
-        left: Program,
-        right: Program,
+        left: Operations,
+        right: Operations,
         updates: Updates,
         parts: int = 1,
     ) -> None: ...

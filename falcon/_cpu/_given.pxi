@@ -48,9 +48,9 @@ OPERATIONS = {name: i for i, name in enumerate(OPCODES)}
 cdef class Scheme:
     """A scheme <m,k,n;R> as the C engine reads it.
 
-    Scheme(m, k, n, left, right, updates, parts=1): left and right are the Programs of Combine A and
-    of Combine B, updates the Updates of Combine H (falcon.codegen).  parts: 2 for complex matrices,
-    see falcon_cpu.h.
+    Scheme(m, k, n, left, right, updates, parts=1): left and right are the Operations of Combine A
+    and of Combine B, updates the Updates of Combine H (falcon.codegen).  parts: 2 for complex
+    matrices, see falcon_cpu.h.
     """
     cdef falcon_scheme s
     cdef void *memory[4]
@@ -67,9 +67,8 @@ cdef class Scheme:
                              f"{n_slots} slots")
         self.s.m, self.s.k, self.s.n, self.s.R, self.s.n_slots = m, k, n, R, n_slots
         self.s.parts = parts
-        place = {product: position for position, product in enumerate(updates.order)}
-        self.fill(&self.s.u, 0, left, place)
-        self.fill(&self.s.v, 1, right, place)
+        self.fill(&self.s.u, 0, left)
+        self.fill(&self.s.v, 1, right)
         total = sum([len(t) for t in updates.steps])
         cdef int *start = <int *>self.grab(2, (R + 1) * sizeof(int))
         cdef falcon_step *step = <falcon_step *>self.grab(3, total * sizeof(falcon_step))
@@ -94,38 +93,16 @@ cdef class Scheme:
             raise MemoryError("a scheme")
         return self.memory[slot]
 
-    cdef int fill(self, falcon_program *p, int memory, program, place) except -1:
-        """Write a Program as operations; output x becomes output place[x].
-
-        The accumulator never leaves the registers, and no output is read: so the additions of an
-        output run through the accumulator to a store.  One that later sums read is also kept in a
-        temporary.  Slots that do not exist get a number that falcon_scheme_check refuses.
-        """
-        cdef Py_ssize_t at, i = 0
-        cdef int first_output = program.first_output
-        cdef falcon_op *o = <falcon_op *>self.grab(
-            memory, 2 * len(program.instructions) * sizeof(falcon_op))
-        last_write = {x.dst: at for at, x in enumerate(program.instructions)}
-        register = {slot: slot for slot in range(first_output)}
-        register |= {first_output + x: FALCON_ACC for x in range(program.n_outputs)}
-        kept = {slot for x in program.instructions for slot in (x.x, x.y)
-                if slot != x.dst and register.get(slot) == FALCON_ACC}
-        register |= {slot: first_output + at for at, slot in enumerate(sorted(kept))}
-        for at, x in enumerate(program.instructions):
-            dst, a = register.get(x.dst, -2), register.get(x.x, -2)
-            coef, is_scale = x.coefficient, x.op.value == "scale"
-            is_complete = x.dst >= first_output and last_write[x.dst] == at
-            if not (is_scale and is_complete and dst == FALCON_ACC):  # else the store scales
-                o[i].op, o[i].dst, o[i].a, o[i].coef = OPERATIONS[x.op.value], dst, a, coef
-                o[i].b = 0 if is_scale else register.get(x.y, -2)
-                a, coef, i = dst, 1.0, i + 1
-            if is_complete:
-                o[i].op, o[i].a, o[i].b, o[i].coef = OPERATIONS["store"], a, 0, coef
-                o[i].dst = place.get(x.dst - first_output, -1)
-                i += 1
-        p.n_in, p.n_out, p.ops, p.n_ops = program.n_inputs, program.n_outputs, o, i
-        p.n_temp = program.n_temporaries + len(kept)
-        return 0
+    cdef int fill(self, falcon_program *p, int memory, program) except -1:
+        """Write a program's operations, and find its code."""
+        cdef Py_ssize_t i, n = len(program.operations)
+        cdef falcon_op *o = <falcon_op *>self.grab(memory, n * sizeof(falcon_op))
+        for i in range(n):
+            op, o[i].dst, o[i].a, o[i].b, o[i].coef = program.operations[i]
+            o[i].op = OPERATIONS[op]
+        p.n_in, p.n_temp, p.n_out = program.n_inputs, program.n_temporaries, program.n_outputs
+        p.n_ops, p.ops = <int>n, o
+        p.code = falcon_code_of(p)
 
     def __dealloc__(self):
         for i in range(4):
@@ -134,6 +111,11 @@ cdef class Scheme:
     @property
     def format(self):
         return (self.s.m, self.s.k, self.s.n, self.s.R)
+
+    @property
+    def codes(self):
+        """The numbers of the code of Combine A and of Combine B; 0: there is none."""
+        return self.s.u.code, self.s.v.code
 
 
 TRIANGLES = {None: FALCON_WHOLE, "lower": FALCON_LOWER, "upper": FALCON_UPPER}

@@ -6,7 +6,8 @@ from functools import lru_cache
 from typing import Any
 
 from falcon._core.centring import CENTRED
-from falcon.codegen import combine_a, combine_b, updates
+from falcon.codegen import updates
+from falcon.codegen.cpu_emit import of_scheme
 from falcon.schemes import ComplexScheme, Scheme
 
 from . import _core
@@ -26,8 +27,8 @@ def engine_scheme(scheme: Scheme | ComplexScheme | None) -> _core.Scheme | None:
 def converted(scheme: Scheme | ComplexScheme) -> _core.Scheme:
     """Return a scheme as data; it is all that is kept, as many schemes are compared and few run."""
     components = 2 if isinstance(scheme, ComplexScheme) else 1
-    a, b = combine_a.__wrapped__(scheme), combine_b.__wrapped__(scheme)
-    return _core.Scheme(*scheme.format, a, b, updates.__wrapped__(scheme), components)
+    made = updates.__wrapped__(scheme)
+    return _core.Scheme(*scheme.format, *of_scheme(scheme, made), made, components)
 
 
 @lru_cache(maxsize=1024)

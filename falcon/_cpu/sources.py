@@ -64,6 +64,12 @@ ISAS = (
         ("amx_split",),
     ),
 )
+#: Schemes whose sums of A and B are compiled: those that are chosen most where vectors have 64
+#: bytes; kernels say how many of the programs they take (CODED). Others are interpreted.
+CODED = ("strassen", "winograd", "3M", "3M strassen", "3M winograd", "2x4x4:26", "4x2x4:26",
+         "4x4x2:26", "3x3x2:15", "3x4x6:54", "3x6x4:54", "4x3x6:54", "4x6x3:54", "6x3x4:54",
+         "6x4x3:54")  # fmt: skip
+CODES = "falcon_codes.h"
 #: The operations of a scheme's programs; codegen's `Op` has these names, all but "store".
 OPCODES = ("add", "sub", "scale", "store")
 TABLES = "falcon_tables.h"

@@ -15,8 +15,6 @@ from contextlib import contextmanager
 
 import pytest
 
-from falcon._core.dtypes import ENGINE_NAMES
-
 from ..support import HANG
 from .support import ROOT, SOURCES
 from .test_c_driver import (
@@ -26,6 +24,7 @@ from .test_c_driver import (
     TRAPS,
     require_compiler,
     table,
+    write_headers,
 )
 
 # Types -> the instruction set in whose place their kernels are put.
@@ -65,7 +64,7 @@ def libraries(folder):
     """Compile the kernels; return the path of each kind."""
     require_compiler()
     flags = ["-std=gnu11", "-Wno-psabi", "-fPIC", "-I", SOURCES / "src", "-I", folder]
-    (folder / table().TABLES).write_text(table().tables(ENGINE_NAMES, table().isas_for()))
+    write_headers(folder, table().isas_for())
     parts = {"emulated": {EMULATED: ["-Og"]}, "blocks": {BLOCKS: ["-Og"]}}
     real = [x for x in table().isas_for() if x.name in KERNELS.values()]
     if real and platform.system() == "Linux":

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from falcon._core.dtypes import ENGINE_NAMES
+from falcon.codegen.cpu_emit import header_of
 
 from ..support import HANG
 from .support import SOURCES
@@ -38,6 +39,13 @@ def table():
     return module
 
 
+def write_headers(folder, isas):
+    """Write what setup.py writes for the C files."""
+    t = table()
+    (folder / t.TABLES).write_text(t.tables(ENGINE_NAMES, isas))
+    (folder / t.CODES).write_text(header_of(t.CODED))
+
+
 def build(folder, compiler, flags, machine, portable=None, emulation=EMULATION):
     """Compile the driver and the engine, `portable` in place of the portable kernels.
 
@@ -45,7 +53,7 @@ def build(folder, compiler, flags, machine, portable=None, emulation=EMULATION):
     """
     t = table()
     basic = [compiler, *flags, "-std=gnu11", "-Wall", "-Wextra", "-Werror"]
-    (folder / t.TABLES).write_text(t.tables(ENGINE_NAMES, t.isas_for(machine)))
+    write_headers(folder, t.isas_for(machine))
     for x in (SOURCES / t.INCLUDE_DIR, DRIVER.parent, folder):
         basic += ["-I", str(x)]
     own_flags = dict.fromkeys((DRIVER, *(SOURCES / x for x in t.BASELINE)), ())
@@ -113,7 +121,7 @@ def test_many_helpers_wake_one_another_and_share_evenly(tmp_path):
     program, sources = tmp_path / "many_helpers", [DRIVER.parent / "many_helpers.c"]
     sources += [SOURCES / "src" / x for x in ("engine/board.c", "machine/clock.c")]
     flags = ["-O1", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-pthread", "-I", tmp_path]
-    (tmp_path / table().TABLES).write_text(table().tables(ENGINE_NAMES, table().isas_for("none")))
+    write_headers(tmp_path, table().isas_for("none"))
     where = "-I", SOURCES / table().INCLUDE_DIR
     command = [COMPILER, *flags, *where, *sources, "-lm", "-o", program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=HANG)

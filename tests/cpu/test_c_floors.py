@@ -9,11 +9,9 @@ import subprocess
 
 import pytest
 
-from falcon._core.dtypes import ENGINE_NAMES
-
 from ..support import HANG
 from .support import SOURCES
-from .test_c_driver import COMPILER, require_compiler, table
+from .test_c_driver import COMPILER, require_compiler, table, write_headers
 
 SYMBOLS = shutil.which("nm")
 
@@ -27,7 +25,7 @@ def objects(folder):
     here = t.isas_for(platform.machine())
     flags = dict.fromkeys(t.BASELINE, t.OPENMP_FLAGS)
     flags |= {source: isa.flags for isa in here for source in isa.sources}
-    (folder / t.TABLES).write_text(t.tables(ENGINE_NAMES, here))
+    write_headers(folder, here)
     found = {}
     for source, some in flags.items():
         out = folder / source.replace("/", "-").replace(".c", ".o")

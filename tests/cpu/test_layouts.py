@@ -8,6 +8,7 @@ import pytest
 import falcon
 from falcon._cpu import _core
 from falcon._cpu.programs import engine_scheme
+from falcon.codegen.cpu_emit import operations
 from falcon.codegen.program import Instruction, Op, Program
 from falcon.codegen.update import Updates
 from falcon.schemes import get
@@ -156,7 +157,8 @@ def test_products_read_in_place_have_the_same_bits_on_any_threads(isa, dtype):
 # --- what the engine refuses -----------------------------------------------------------------
 
 
-COPY = Program(1, 0, 1, (Instruction(Op.SCALE, 1, 0),))
+PLACE = {0: 0, 1: 1}
+COPY = operations(Program(1, 0, 1, (Instruction(Op.SCALE, 1, 0),)), PLACE)
 
 
 def engine_form(left, steps, n_slots):
@@ -179,7 +181,8 @@ def test_a_register_that_does_not_exist_is_refused_by_the_engine():
         ((1, 0, 2), [(Op.SCALE, 1, 0), (Op.SCALE, 2, 0)]),
     ):
         with pytest.raises(ValueError, match="scheme <1,1,1;1>"):
-            engine_form(Program(*slots, tuple(Instruction(*x) for x in steps)), whole, 1)
+            left = Program(*slots, tuple(Instruction(*x) for x in steps))
+            engine_form(operations(left, PLACE), whole, 1)
 
 
 @pytest.mark.parametrize(

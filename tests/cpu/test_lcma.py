@@ -16,6 +16,7 @@ from falcon import Scheme, release_workspace, schemes
 from falcon._cpu import _core, pool
 from falcon._cpu.programs import engine_scheme
 from falcon.codegen import combine_b, updates
+from falcon.codegen.cpu_emit import operations
 from falcon.codegen.program import Instruction, Op, Program
 from falcon.schemes import M3, M4, ComplexScheme
 
@@ -110,8 +111,10 @@ def test_a_multiple_that_a_later_sum_reads_is_kept():
         *([[2, 0], [2, 1]], [[Fraction(1, 2), -1], [0, 1]], [[1], [1]]), "a multiple"
     )
     double, plus = Instruction(Op.SCALE, 2, 0, coefficient=2), Instruction(Op.ADD, 3, 2, 1)
-    left = Program(2, 0, 2, (double, plus))
-    form = _core.Scheme(*scheme.format, left, combine_b(scheme), updates(scheme))
+    left, made = Program(2, 0, 2, (double, plus)), updates(scheme)
+    place = {product: at for at, product in enumerate(made.order)}
+    both = [operations(x, place) for x in (left, combine_b(scheme))]
+    form = _core.Scheme(*scheme.format, *both, made)
     rng = np.random.default_rng(5)
     a, b = (whole(rng, x).astype(float) for x in ((40, 62), (62, 50)))
     c = np.empty((40, 50))

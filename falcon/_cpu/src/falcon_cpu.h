@@ -199,6 +199,8 @@ void falcon_pack_b(const falcon_kernel *kern, const falcon_scheme *scheme, ptrdi
 /* NULL if no register, output or slot is out of range, else a message.  That sums are formed before they are read, and
  * blocks of C completed, is for falcon.codegen to see to. */
 const char *falcon_scheme_check(const falcon_scheme *scheme);
+/* falcon_program.code of a program. */
+int falcon_code_of(const falcon_program *program);
 
 /* sums[i] = squared 2-norm of line i, lines x len elements (norms.c).  odd: NULL, or where k_stride is 1 that of the
  * elements 1, 3, ..., which then do not count in sums.  units: NULL, or by what each step is multiplied before: as many

@@ -83,15 +83,15 @@ static void level_strip(const fl_pass *p, const fl_operand *o, fl_strip x, int q
                  s.lines);
 }
 
-/* Add up the lines of a strip of input q, from the first of a slice on. */
-static void sum_strip(const fl_pass *p, const fl_operand *o, fl_strip x, int q, const char *strip) {
+/* Add up the lines of a strip of input q, whose steps are `step` elements apart, from the first of a slice on. */
+static void sum_strip(const fl_pass *p, const fl_operand *o, fl_strip x, int q, const char *strip, ptrdiff_t step) {
     const fl_span s = span_of(o, x, q);
     double *squares = o->sums + (s.block * p->slices + x.k / p->kc) * o->lines + s.line;
     double *totals = squares + o->n_k_blocks * p->slices * o->lines;
     for (ptrdiff_t i = 0; x.k % p->kc == 0 && i < s.lines; i++)
         squares[i] = totals[i] = 0;
     if (!s.is_empty)
-        o->add_up(strip, s.steps, squares, totals, s.lines);
+        o->add_up(strip, step, s.steps, squares, totals, s.lines);
 }
 
 /* Prefetch the source lines of `panels` neighbouring strips (line_stride 1). */
@@ -129,13 +129,55 @@ static void combine_strip(const fl_pass *p, const fl_operand *o, fl_strip x, ptr
         if (o->units)
             units_strip(p, o, x, q, in);
         if (o->sums)
-            sum_strip(p, o, x, q, in);
+            sum_strip(p, o, x, q, in, o->width);
     }
     /* not in the same loop: arithmetic would leave the processor fewer loads to overlap */
     for (int q = 0; (o->scale || o->means) && q < n_in; q++)
         level_strip(p, o, x, q, scratch + q * stride * kern->sum);
-    o->interpret(scratch, stride, to, out_stride / kern->panel, vecs, p->stream_pack, o->program,
-                 scratch + n_in * stride * kern->sum);
+    if (!o->code) {
+        o->interpret(scratch, stride, to, out_stride / kern->panel, vecs, p->stream_pack, o->program,
+                     scratch + n_in * stride * kern->sum);
+        return;
+    }
+    const char *src[n_in];
+    for (int q = 0; q < n_in; q++)
+        src[q] = scratch + q * stride * kern->sum;
+    const falcon_rows rows = {.src = src,
+                              .dst = to,
+                              .steps = vecs * kern->panel / FL_LINE,
+                              .panels = 1,
+                              .bytes = FL_LINE,
+                              .src_step = FL_LINE,
+                              .dst_stride = out_stride,
+                              .outputs = o->program->n_out,
+                              .stream = p->stream_pack};
+    o->code(&rows);
+}
+
+/* Form a chunk of `panels` strips by the program's code, which reads rows where they are, while those of chunk `next`
+ * are prefetched; 0 if a strip has an edge. */
+static int combine_rows(const fl_pass *p, const fl_operand *o, fl_strip x, ptrdiff_t panels, fl_strip next,
+                        falcon_rows rows) {
+    const int n_in = (int)fl_inputs(o);
+    const char *src[n_in], *ahead[n_in];
+    int is_last = 0;
+    const fl_strip last = {x.panel + panels - 1, x.k, x.steps};
+    for (int q = 0; q < n_in; q++) {
+        const fl_span at = span_of(o, x, q), end = span_of(o, last, q), then = span_of(o, next, q);
+        if (end.lines < o->width || end.steps < x.steps)
+            return 0;
+        src[q] = o->src + (at.line + at.k * o->k_stride) * o->elem;
+        ahead[q] = o->src + (then.line + then.k * o->k_stride) * o->elem;
+        is_last |= then.is_empty;
+    }
+    for (int q = 0; o->sums && q < n_in; q++)
+        for (ptrdiff_t i = 0; i < panels; i++)
+            sum_strip(p, o, (fl_strip){x.panel + i, x.k, x.steps}, q, src[q] + i * rows.bytes, o->k_stride);
+    rows.src = src, rows.ahead = is_last ? NULL : ahead;
+    rows.src_step = o->k_stride * o->elem, rows.steps = x.steps, rows.panels = panels, rows.stream = p->stream_pack,
+    rows.outputs = o->program->n_out;
+    o->code(&rows);
+    return 1;
 }
 
 void fl_combine_unit(const fl_pass *p, const fl_operand *o, ptrdiff_t unit, char *scratch) {
@@ -159,6 +201,12 @@ void fl_combine_unit(const fl_pass *p, const fl_operand *o, ptrdiff_t unit, char
         if (group > 1) {
             const int more = at + chunk < len;
             const fl_strip y = {more ? panel0 : panel0 + group, more ? x.k + chunk : s * p->kc, chunk};
+            const falcon_rows rows = {.dst = dst + panel0 * stride + at * width * kern->panel,
+                                      .bytes = width * kern->panel,
+                                      .dst_stride = o->panels * stride,
+                                      .dst_panel = stride};
+            if (o->by_rows && combine_rows(p, o, x, panels, y, rows))
+                continue;
             strips_ahead(o, y, FL_MIN(group, o->panels - y.panel));
         }
         for (; x.panel < panel0 + panels; x.panel++)

@@ -80,6 +80,9 @@ static fl_operand operand(const fl_job *j, int is_a, const void *src, ptrdiff_t 
     o.means_lines = is_a ? j->prob->M : j->prob->N;
     o.weights = is_a || !j->prob->weights ? NULL : (const char *)j->prob->weights + j->k0 * j->kern->acc;
     o.means = o.program && means ? means + (segment0(j) * o.means_step + line0) * j->kern->acc : NULL;
+    o.code = o.program && o.program->code && j->kern->codes ? j->kern->codes[o.program->code - 1] : NULL;
+    o.by_rows = o.code && o.line_stride == 1 && o.parts == 1 && j->kern->elem == j->kern->panel &&
+                o.width * j->kern->panel % FL_LINE == 0 && !o.units && !o.scale && !o.means;
     return o;
 }
 

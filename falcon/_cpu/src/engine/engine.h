@@ -49,6 +49,8 @@ typedef struct {
     falcon_level_fn level;
     falcon_sums_fn add_up;
     const falcon_program *program; /* NULL: one block, plain packing */
+    falcon_code_fn code;           /* the same as code, or NULL */
+    int by_rows;                   /* whether that reads the source where it is */
     char *packed;
 } fl_operand;
 

@@ -1,5 +1,6 @@
-/* scheme.c - the classical algorithm as a scheme, and the check of all others. */
+/* scheme.c - the classical algorithm as a scheme, the check of all others, and which programs there is code for. */
 #include "engine.h"
+#include "falcon_codes.h"
 
 /* The scheme <1,1,1;1>.  Its programs are never run: packing is plain. */
 static const int32_t one_start[] = {0, 1};
@@ -45,4 +46,23 @@ const char *falcon_scheme_check(const falcon_scheme *s) {
     }
     const char *why = check_program(&s->u, s->parts * s->m * s->k, s->R);
     return why ? why : check_program(&s->v, s->parts * s->k * s->n, s->R);
+}
+
+/* Whether two programs do the same. */
+static int are_equal(const falcon_program *x, const falcon_program *y) {
+    if (x->n_in != y->n_in || x->n_out != y->n_out || x->n_temp != y->n_temp || x->n_ops != y->n_ops)
+        return 0;
+    for (int i = 0; i < x->n_ops; i++) {
+        const falcon_op *o = &x->ops[i], *p = &y->ops[i];
+        if (o->op != p->op || o->dst != p->dst || o->a != p->a || o->b != p->b || o->coef != p->coef)
+            return 0;
+    }
+    return 1;
+}
+
+int falcon_code_of(const falcon_program *program) {
+    for (size_t n = 0; n < sizeof coded / sizeof *coded; n++)
+        if (are_equal(program, &coded[n]))
+            return coded[n].code;
+    return 0;
 }

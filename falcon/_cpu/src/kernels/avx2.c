@@ -4,6 +4,7 @@
 #include <string.h>
 
 #define ISA avx2
+#define CODED 5 /* the programs of few blocks, whose sums fit into 16 registers */
 #define ISA_ID FALCON_AVX2
 /* Zen 3: B's panel (20 KiB) is kept in L1, a block of A of some 180 KiB streams from L2.  With a single slice of K
  * it is better to go along the rows of C (fl_b_kept).  1000 %: L2 is no limit for the operand that is kept. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define ISA avx512
+#define CODED 1000 /* all programs */
 #define ISA_ID FALCON_AVX512
 #define STREAMS_ROWS 1 /* falcon/_core/problem.py has the measurements */
 

@@ -39,6 +39,7 @@ typedef struct {
 typedef struct {
     int32_t n_in, n_out, n_temp, n_ops;
     const falcon_op *ops;
+    int32_t code; /* 1 + its number among the programs of falcon_codes.h, or 0 */
 } falcon_program;
 enum { FALCON_BLOCK = 256 }; /* bytes per register that the interpreter handles at a time */
 
@@ -62,6 +63,17 @@ typedef void (*falcon_load_parts_fn)(const void *src, ptrdiff_t is, ptrdiff_t ps
  * FALCON_BLOCK bytes. */
 typedef void (*falcon_combine_fn)(const void *src, ptrdiff_t src_stride, void *dst, ptrdiff_t dst_stride, ptrdiff_t len,
                                   int stream, const falcon_program *prog, void *scratch);
+/* The same by straight-line code for one program, which is written by falcon/codegen/cpu_emit.py.  Input q lies at
+ * src[q]: `steps` rows, src_step bytes apart, each `panels` pieces of `bytes` (whole cache lines) behind each other.
+ * Piece i of step k of output r goes to dst + r*dst_stride + i*dst_panel + k*bytes.  ahead: NULL, or where other rows
+ * of the inputs begin, which are prefetched meanwhile. */
+typedef struct {
+    const char *const *src, *const *ahead;
+    char *dst;
+    ptrdiff_t src_step, steps, panels, bytes, dst_stride, dst_panel;
+    int stream, outputs;
+} falcon_rows;
+typedef void (*falcon_code_fn)(const falcon_rows *rows);
 /* How a micro-kernel treats h.  A kernel that `keeps` can leave the accumulators in its registers (KEEP), from which
  * the next call, for the micro-tile that follows h, stores them between its products (KEPT); in calls of the variant
  * for all rows and vectors only. */
@@ -112,9 +124,11 @@ typedef void (*falcon_units_fn)(void *strip, ptrdiff_t steps, const void *units)
 /* x becomes (x - means[i]) * scale[i] in line i of a strip that load wrote, i < lines.  means: accumulators, or NULL
  * (zeros); scale: NULL (ones). */
 typedef void (*falcon_level_fn)(void *strip, ptrdiff_t steps, const void *means, const double *scale, ptrdiff_t lines);
-/* squares[i] and totals[i] += the squares and the elements of line i of a strip that load wrote, i < lines, in runs of
- * FALCON_SUM_RUN steps: however a slice is cut into strips of whole runs, sums have the same bits. */
-typedef void (*falcon_sums_fn)(const void *strip, ptrdiff_t steps, double *squares, double *totals, ptrdiff_t lines);
+/* squares[i] and totals[i] += the squares and the elements of line i of a strip, i < lines, in runs of FALCON_SUM_RUN
+ * steps, which lie `step` elements apart (the strip's width where load wrote it): however a slice is cut into strips of
+ * whole runs, sums have the same bits. */
+typedef void (*falcon_sums_fn)(const void *strip, ptrdiff_t step, ptrdiff_t steps, double *squares, double *totals,
+                               ptrdiff_t lines);
 enum { FALCON_SUM_RUN = 16 };
 /* falcon_scatter_fn, and left[r*left_step + i] * right[r*right_step + j], r < rank, is added to element (i, j): all are
  * accumulators. */
@@ -195,6 +209,7 @@ typedef struct falcon_kernel {
     falcon_pack_fn pack_a, pack_b, load_a, load_b;   /* widths mr and nr */
     falcon_load_parts_fn load_parts_a, load_parts_b; /* NULL, as write_parts, where no complex type has such parts */
     falcon_combine_fn interpret_a, interpret_b;
+    const falcon_code_fn *codes; /* of the programs of falcon_codes.h; or NULL */
     falcon_scatter_fn scatter;
     falcon_weigh_fn weigh; /* NULL unless panels hold elements as they are, a step of K at a time */
     falcon_units_fn units_a, units_b;

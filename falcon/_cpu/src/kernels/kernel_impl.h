@@ -34,6 +34,10 @@
 #define A_KEPT_TILE {32, 12, 60, 45}
 #define B_KEPT_TILE {0}
 #endif
+/* 1: programs of falcon_codes.h run as code (code_impl.h). */
+#ifndef CODED
+#define CODED 0
+#endif
 /* See falcon_kernel. */
 #ifndef STREAMS_ROWS
 #define STREAMS_ROWS 0
@@ -241,8 +245,8 @@ static void NAME(level_b)(void *strip, ptrdiff_t steps, const void *means, const
 #undef SUMS
 #if KR == 1 && PARTS == 1
 /* Add up one run, in two chains: `whole`, a constant, says that it has FALCON_SUM_RUN steps. */
-INLINE void NAME(sum_run)(const int width, const int whole, int steps, const P_T *x, double *restrict squares,
-                          double *restrict totals, ptrdiff_t lines) {
+INLINE void NAME(sum_run)(const int width, const int whole, int steps, const P_T *x, ptrdiff_t step,
+                          double *restrict squares, double *restrict totals, ptrdiff_t lines) {
     const int vecs = (width + VLEN - 1) / VLEN, run = whole ? FALCON_SUM_RUN : steps;
     T of_run[2][(MR > NR ? MR : NR) + VLEN];
 #pragma GCC unroll 8
@@ -250,12 +254,12 @@ INLINE void NAME(sum_run)(const int width, const int whole, int steps, const P_T
         VEC s0 = V_ZERO(), s1 = V_ZERO(), t0 = V_ZERO(), t1 = V_ZERO();
 #pragma GCC unroll 8
         for (int q = 0; q < run / 2; q++) {
-            const VEC y0 = V_LOAD(x + 2 * q * width), y1 = V_LOAD(x + (2 * q + 1) * width);
+            const VEC y0 = V_LOAD(x + 2 * q * step), y1 = V_LOAD(x + (2 * q + 1) * step);
             s0 = V_FMA(y0, y0, s0), s1 = V_FMA(y1, y1, s1);
             t0 += y0, t1 += y1;
         }
         if (run % 2) {
-            const VEC y = V_LOAD(x + (run - 1) * width);
+            const VEC y = V_LOAD(x + (run - 1) * step);
             s0 = V_FMA(y, y, s0), t0 += y;
         }
         V_STORE(of_run[0] + v * VLEN, s0 + s1);
@@ -275,21 +279,26 @@ INLINE void NAME(sum_run)(const int width, const int whole, int steps, const P_T
 }
 
 /* See falcon_sums_fn; reads beyond the last step, where a strip has room for a cache line. */
-INLINE void NAME(sums)(const int width, const P_T *x, ptrdiff_t steps, double *squares, double *totals,
+INLINE void NAME(sums)(const int width, const P_T *x, ptrdiff_t step, ptrdiff_t steps, double *squares, double *totals,
                        ptrdiff_t lines) {
-    for (; steps >= FALCON_SUM_RUN; steps -= FALCON_SUM_RUN, x += FALCON_SUM_RUN * width)
-        NAME(sum_run)(width, 1, FALCON_SUM_RUN, x, squares, totals, lines);
+    for (; steps >= FALCON_SUM_RUN; steps -= FALCON_SUM_RUN, x += FALCON_SUM_RUN * step)
+        NAME(sum_run)(width, 1, FALCON_SUM_RUN, x, step, squares, totals, lines);
     if (steps)
-        NAME(sum_run)(width, 0, (int)steps, x, squares, totals, lines);
+        NAME(sum_run)(width, 0, (int)steps, x, step, squares, totals, lines);
 }
 
-static void NAME(sums_a)(const void *strip, ptrdiff_t steps, double *squares, double *totals, ptrdiff_t lines) {
-    NAME(sums)(MR, strip, steps, squares, totals, lines);
-}
-
-static void NAME(sums_b)(const void *strip, ptrdiff_t steps, double *squares, double *totals, ptrdiff_t lines) {
-    NAME(sums)(NR, strip, steps, squares, totals, lines);
-}
+/* Strips that load wrote, whose distance of steps is a constant, and those that are read where they are. */
+#define SUMS_OF(side, width)                                                                                           \
+    static void NAME(sums_##side)(const void *strip, ptrdiff_t step, ptrdiff_t steps, double *squares, double *totals, \
+                                  ptrdiff_t lines) {                                                                   \
+        if (step == (width))                                                                                           \
+            NAME(sums)(width, strip, width, steps, squares, totals, lines);                                            \
+        else                                                                                                           \
+            NAME(sums)(width, strip, step, steps, squares, totals, lines);                                             \
+    }
+SUMS_OF(a, MR)
+SUMS_OF(b, NR)
+#undef SUMS_OF
 #define SUMS(x) NAME(x)
 #else
 #define SUMS(x) NULL
@@ -364,6 +373,7 @@ static void NAME(fence)(void) {
     V_FENCE();
 }
 
+#include "code_impl.h"
 #include "combine_impl.h"
 
 #define C D

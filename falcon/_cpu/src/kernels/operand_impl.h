@@ -183,6 +183,7 @@ const falcon_kernel CAT3(falcon_kernel, ISA, X) = {
     .load_parts_b = LOAD_PARTS_B,
     .interpret_a = SPLIT(interpret_split_a, INTERPRET_A),
     .interpret_b = SPLIT(interpret_split_b, NAME(interpret_b)),
+    .codes = CODES,
     .scatter = NAME(scatter),
     .write = {WRITE_ELEM, CAT4(ISA, P, acc, write)},
     .scale = {SCALE_ELEM, CAT4(ISA, P, acc, scale)},
