@@ -20,11 +20,11 @@ from falcon._backends import available_backends
 from falcon._core.dtypes import of
 from falcon._core.model import seconds
 from falcon._core.options import thread_count
-from falcon._core.timing import Estimate, Side, interleave
 from falcon._cpu import _core
 from falcon._cpu.extension import isa
 from falcon._cpu.pool import kept_bytes
 from falcon._cpu.programs import engine_scheme
+from falcon._tools.timing import Estimate, Side, interleave
 from falcon.decision.rates import rates as rates_for
 
 # Short K (two), short N, odd sizes, short M, and a usual shape.

@@ -14,11 +14,11 @@ from dataclasses import asdict
 import numpy as np
 
 from falcon._backends import available_backends
-from falcon._core.cpus import cpu_family, cpu_model
 from falcon._core.dtypes import BY_ARITHMETIC, BY_ARITHMETIC_ON_GPUS, CUDA, ENGINE, of
 from falcon._core.options import Options, thread_count
 from falcon._core.problem import Problem
 from falcon._core.rates import DisturbedError
+from falcon._tools.cpus import cpu_family, cpu_model
 from falcon.decision.rates import kernels_of
 
 # Seconds of a row, and how often it is measured again.

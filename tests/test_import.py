@@ -30,7 +30,7 @@ LATER = (
     *("falcon.bench", "falcon.discover", "falcon.__main__", "falcon._front.adapters.device"),
     *("falcon.dask", "falcon.torch", "falcon._accelerate", "falcon._grade"),
     *("falcon.decision.explain", "falcon._gpu.driver", "falcon._gpu.backend", "falcon._gpu.rates"),
-    *("falcon._cpu.peak", "falcon._cpu.each", "falcon._cpu.measure", "falcon._core.timing"),
+    *("falcon._cpu.peak", "falcon._cpu.each", "falcon._cpu.measure", "falcon._tools.timing"),
     *("falcon._front.tune", "falcon._front.verify", "falcon._front.pack", "falcon._front.contract"),
     *("falcon.decision.rewrites.residues", "falcon.decision.rewrites.triangle"),
     *("falcon._core.reals", "falcon._core.residues", "falcon._core.modular"),
@@ -89,7 +89,7 @@ def test_nothing_heavy_is_imported(probe):
 
 def test_the_import_loads_little(probe):
     """asv measures how long it takes."""
-    assert "falcon._core.threads" in probe["loaded"]
+    assert "falcon._tools.threads" in probe["loaded"]
     assert len(probe["loaded"]) <= MOST_AT_IMPORT, probe["loaded"]
 
 
@@ -186,26 +186,24 @@ def test_ipython_extension(monkeypatch):
 
 # A file imports only from floors below its own, and within its own package. Longest name wins.
 FLOORS = {
-    "falcon.__main__": 9,
-    "falcon.bench": 8,
-    "falcon.discover": 8,
-    "falcon.dask": 7,
-    "falcon.torch": 7,
-    "falcon._accelerate": 7,
-    "falcon._grade": 7,
-    "falcon": 6,  # __init__.py: the public names, for users, benchmarks and the command line
-    "falcon._front": 5,
-    "falcon._backends": 4,
-    "falcon.decision": 3,
-    "falcon._numpy": 3,
-    "falcon._cpu": 3,
-    "falcon._gpu": 3,
-    "falcon._core": 2,
-    "falcon._core.files": 0,  # schemes are read from files
-    "falcon._core.lazy": 0,  # and have such properties
-    "falcon._core.locks": 0,  # and need modules while a child is forked
-    "falcon.codegen": 2,
-    "falcon.schemes": 1,
+    "falcon.__main__": 10,
+    "falcon.bench": 9,
+    "falcon.discover": 9,
+    "falcon.dask": 8,
+    "falcon.torch": 8,
+    "falcon._accelerate": 8,
+    "falcon._grade": 8,
+    "falcon": 7,  # __init__.py: the public names, for users, benchmarks and the command line
+    "falcon._front": 6,
+    "falcon._backends": 5,
+    "falcon.decision": 4,
+    "falcon._numpy": 4,
+    "falcon._cpu": 4,
+    "falcon._gpu": 4,
+    "falcon._core": 3,
+    "falcon.codegen": 3,
+    "falcon.schemes": 2,
+    "falcon._tools": 1,  # they know nothing of products
     "falcon._version": 0,
 }
 GENERATED = ("falcon._cpu._build",)  # by setup.py: why the compiled parts are missing

@@ -7,9 +7,9 @@ import pytest
 
 import falcon
 from falcon._backends import BACKENDS
-from falcon._core.cpus import kept_bytes
 from falcon._core.dtypes import of
 from falcon._numpy.lcma import Stages
+from falcon._tools.cpus import kept_bytes
 
 from .doors import Plan, Problem
 

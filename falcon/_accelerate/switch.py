@@ -15,11 +15,11 @@ import numpy as np
 from falcon import gram, matmul, plan
 from falcon._core import observe
 from falcon._core.checks import check_switch
-from falcon._core.locks import ForkLock
 from falcon._core.options import FIELDS, base, set_base
 from falcon._core.symmetric import is_adjoint, is_transpose
-from falcon._core.uninterrupted import Block, forgetful, insist
 from falcon._numpy import original
+from falcon._tools.locks import ForkLock
+from falcon._tools.uninterrupted import Block, forgetful, insist
 from falcon.decision.library import (
     BLAS_FLOP_BYTE,
     LEAST_BATCH_OF_LOOPS,

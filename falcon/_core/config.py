@@ -7,9 +7,10 @@ from collections.abc import Callable
 from contextlib import ContextDecorator
 from typing import Any, Unpack
 
+from falcon._tools.uninterrupted import Assigned
+
 from .keywords import Settings, takes_options
 from .options import SETTINGS, Options, active, changed, set_base
-from .uninterrupted import Assigned
 
 
 class Config(Assigned[Options], ContextDecorator):

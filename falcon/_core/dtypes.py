@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from .._tools.locks import importing
 from .arithmetic import BY_FLOAT16, FIXED, INT64_BY_FLOAT64, SPLIT, TF32, Arithmetic
-from .locks import importing
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -22,8 +22,9 @@ from functools import cache
 from math import gcd, isqrt, lcm, prod
 from typing import Any
 
+from falcon._tools.lazy import lazy
+
 from .dtypes import FLOAT32, FLOAT64, DType, of
-from .lazy import lazy
 
 # Types of residues, and the largest magnitude that each holds.
 KINDS = {of("int8"): 2**7 - 1, of("int16"): 2**15 - 1, FLOAT32: 2**24, FLOAT64: 2**53}

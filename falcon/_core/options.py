@@ -18,14 +18,14 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache, partial
 from typing import Any, get_args
 
+from falcon._tools.text import did_you_mean, unexpected
+from falcon._tools.threads import within_limits
 from falcon.schemes import Scheme
 
 from . import checks
 from .arithmetic import NAMES
 from .checks import parse_bool
 from .environment import OTHER_VARIABLES
-from .text import did_you_mean, unexpected
-from .threads import within_limits
 
 _log = logging.getLogger("falcon")
 

@@ -8,12 +8,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from falcon._tools.lazy import lazy
 from falcon.schemes import Scheme
 
 from .arrays import to_array
 from .bound import error_bound
 from .dtypes import DType
-from .lazy import lazy
 from .matrix import Matrix
 from .method import Candidate as Candidate
 from .method import Method as Method

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from .cpus import kept_bytes
+from falcon._tools.cpus import kept_bytes
+from falcon._tools.pool import Pool
+
 from .modular import Residues
 from .packed import PackedOperand
-from .pool import Pool
 from .runner import BoundRun, Runner
 from .symmetric import same_memory
 

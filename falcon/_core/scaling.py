@@ -29,10 +29,11 @@ from typing import Any
 
 import numpy as np
 
+from falcon._tools.lazy import lazy
+
 from .bound import MOST_UNEVEN
 from .centring import Centring, Passes, Totals, all_ends, choose_centring, sample
 from .dtypes import DType
-from .lazy import lazy
 from .packed import PackedOperand
 from .plan import Plan
 from .units import LARGEST_EXPONENT, NONE, Measure, Units

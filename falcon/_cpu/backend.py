@@ -12,13 +12,13 @@ import numpy as np
 from falcon._core.arrays import Host
 from falcon._core.centring import Totals
 from falcon._core.dtypes import BY_ARITHMETIC, ENGINE, DType
-from falcon._core.locks import importing
 from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Method, Plan
 from falcon._core.policy import SMALLEST_PLANNED, Policy, host_policy
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
+from falcon._tools.locks import importing
 from falcon.schemes import M3, M4, ComplexScheme, Scheme
 
 from .extension import has_kernel, isa, why_unavailable

@@ -21,8 +21,8 @@ from falcon._core.options import Options, are_default, settings
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.runner import BoundRun
-from falcon._core.threads import limit_here
 from falcon._numpy.original import quiet_matmul
+from falcon._tools.threads import limit_here
 
 from .adapters import Adapter
 from .adapters.host import NUMPY, library_of, viewed

@@ -17,7 +17,6 @@ import numpy as np
 from falcon._backends import host_engine
 from falcon._core import observe
 from falcon._core.dtypes import DType
-from falcon._core.locks import importing
 from falcon._core.matrix import dense
 from falcon._core.options import Options, threads_of
 from falcon._core.packed import PackedOperand, Weighted
@@ -25,6 +24,7 @@ from falcon._core.plan import Plan
 from falcon._core.problem import Problem
 from falcon._core.runner import BoundRun
 from falcon._numpy.threads import limited
+from falcon._tools.locks import importing
 
 from .adapters import Adapter
 from .planner import plan_for, plan_packed

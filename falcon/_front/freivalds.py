@@ -12,9 +12,9 @@ import numpy as np
 
 from falcon._core.checks import check_count
 from falcon._core.dtypes import FLOAT64, DType, of
-from falcon._core.locks import importing
 from falcon._core.modular import Residues
 from falcon._numpy.residues import modulo
+from falcon._tools.locks import importing
 
 # Probability that a correct product is reported as wrong.
 _FALSE_ALARM = 1e-9

@@ -12,10 +12,10 @@ from typing import Any
 
 from falcon._backends import BACKENDS, DEVICE, ENGINE, available_backends, device_backend
 from falcon._core import residues
-from falcon._core.cpus import cpu_model
 from falcon._core.dtypes import FLOAT32, FLOAT64
 from falcon._core.options import SETTINGS, settings, thread_count
 from falcon._core.problem import Problem
+from falcon._tools.cpus import cpu_model
 from falcon._version import __version__
 from falcon.decision import profile
 from falcon.decision.rates import rates, source, stand_in

@@ -9,11 +9,11 @@ from typing import Any
 
 from falcon import schemes
 from falcon._backends import DEVICE, ENGINE, available_backends, get_backend
-from falcon._core.locks import ForkLock
 from falcon._core.options import FIELDS, Options, merged
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Backend, Candidate, Plan
 from falcon._core.problem import Problem
+from falcon._tools.locks import ForkLock
 from falcon.decision.machine import revision
 from falcon.decision.rates import rates
 from falcon.decision.rewrites import home_of

@@ -16,7 +16,7 @@ from falcon._core.keywords import TuningOptions, takes_options
 from falcon._core.options import TUNING, thread_count
 from falcon._core.plan import Candidate, Method, Plan
 from falcon._core.problem import Problem
-from falcon._core.timing import (
+from falcon._tools.timing import (
     LEAST_PAIRS,
     PAUSE,
     Estimate,

@@ -10,13 +10,13 @@ import logging
 from dataclasses import replace
 from typing import Any
 
-from falcon._core.lazy import lazy
 from falcon._core.matrix import Matrix, meet
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
 from falcon._core.reals import chosen, composed
 from falcon._core.runner import BoundRun, PlanRunner
+from falcon._tools.lazy import lazy
 from falcon.codegen.cuda_plan import ACCESS_BYTES
 
 from . import cublas, device, direct, driver, embedded, kernels, repaired, workspaces

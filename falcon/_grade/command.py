@@ -18,13 +18,13 @@ import numpy as np
 
 from falcon import config, matmul, pack, plan, show_config, verify
 from falcon._backends import DEVICE
-from falcon._core.cpus import usable_cpus
 from falcon._core.dtypes import FLOAT32, FLOAT64
 from falcon._core.options import FIELDS, SETTINGS
-from falcon._core.progress import Progress
 from falcon._cpu.each import Kernel, kernels, why_different
 from falcon._cpu.extension import missing, why_missing
 from falcon._front.info import backends, rates_used
+from falcon._tools.cpus import usable_cpus
+from falcon._tools.progress import Progress
 
 from .grade import LETTERS, TYPES, Grade, grade
 from .page import page

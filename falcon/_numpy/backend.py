@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from falcon._core import threads
 from falcon._core.arrays import Host
-from falcon._core.cpus import kept_bytes
 from falcon._core.dtypes import DType
 from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import PackedOperand
@@ -21,6 +19,8 @@ from falcon._core.plan import Candidate, Method, Plan
 from falcon._core.policy import Policy, host_policy
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
+from falcon._tools import threads
+from falcon._tools.cpus import kept_bytes
 from falcon.schemes import Scheme
 
 from .classical import classical_workspace, finish_bytes
@@ -46,7 +46,7 @@ class NumpyBackend(Host):
     @property
     def rest(self) -> float:
         """Threads of OpenBLAS spin after a call, unless they are falcon's."""
-        from falcon._core.timing import REST_SECONDS
+        from falcon._tools.timing import REST_SECONDS
 
         return 0.0 if threads.are_shared else REST_SECONDS
 

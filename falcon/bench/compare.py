@@ -11,9 +11,9 @@ from math import inf
 from typing import Any
 
 from falcon._backends import ENGINE
-from falcon._core import timing
 from falcon._core.dtypes import FLOAT32, of
 from falcon._core.options import thread_count
+from falcon._tools import timing
 
 from . import records, workloads
 from .system import describe_machine

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from falcon._core.dtypes import FLOAT64, LONGDOUBLE, DType, of
-from falcon._core.lazy import lazy
+from falcon._tools.lazy import lazy
 
 # Errors beyond these many roundings of a random sum mean a wrong product, not rounding.
 _WRONG = 8.0

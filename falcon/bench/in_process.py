@@ -14,8 +14,8 @@ import numpy as np
 import falcon
 from falcon._backends import LIBRARY
 from falcon._core.dtypes import DType, of
-from falcon._core.timing import PAUSE, variation
 from falcon._numpy.threads import limited
+from falcon._tools.timing import PAUSE, variation
 
 from . import compare
 from .adapters import LIBRARIES

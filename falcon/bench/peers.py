@@ -18,7 +18,7 @@ from typing import Any, Self
 import falcon
 from falcon._core.dtypes import FLOAT32, of
 from falcon._core.options import FIELDS, as_variables
-from falcon._core.timing import Side, interleave
+from falcon._tools.timing import Side, interleave
 from falcon.schemes.loaders import is_name
 from falcon.schemes.writing import to_json
 

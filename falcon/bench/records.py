@@ -13,8 +13,8 @@ from typing import Any
 
 import falcon
 from falcon._core.dtypes import of
-from falcon._core.files import read_file
-from falcon._core.timing import Estimate, Record
+from falcon._tools.files import read_file
+from falcon._tools.timing import Estimate, Record
 
 from .errors import wrong_beyond
 from .system import describe_falcon

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from falcon._core.dtypes import of
-from falcon._core.text import format_table
-from falcon._core.timing import EQUAL, LEAST_PAIRS, Estimate, geometric_mean
+from falcon._tools.text import format_table
+from falcon._tools.timing import EQUAL, LEAST_PAIRS, Estimate, geometric_mean
 
 from .records import CLASSICAL, FALCON, estimate_of, ratio
 

@@ -16,7 +16,7 @@ import numpy as np
 
 import falcon
 from falcon._core.dtypes import of
-from falcon._core.timing import Timer
+from falcon._tools.timing import Timer
 from falcon.schemes.records import from_record
 
 from .adapters import LIBRARIES, Job

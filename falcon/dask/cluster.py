@@ -11,8 +11,8 @@ import dask
 
 import falcon
 from falcon._backends import host_engine
-from falcon._core.cpus import memory_bytes, usable_cpus
 from falcon._core.options import thread_count
+from falcon._tools.cpus import memory_bytes, usable_cpus
 
 
 @dataclass(frozen=True)

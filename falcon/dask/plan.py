@@ -15,7 +15,6 @@ from dask.utils import format_bytes, format_time
 
 from falcon._core.dtypes import DType, of
 from falcon._core.keywords import CallOptions, takes_options
-from falcon._core.lazy import lazy
 from falcon._core.options import KEYWORDS, Options
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
@@ -23,6 +22,7 @@ from falcon._front.adapters import is_on_gpu
 from falcon._front.adapters.host import NUMPY
 from falcon._front.arithmetic import operand_type, result_type
 from falcon._front.planner import plan_for, predicted, requested
+from falcon._tools.lazy import lazy
 
 from .cluster import Cluster, current_cluster
 from .grid import Grid, Piece, is_foreign, operands

@@ -19,10 +19,10 @@ from dask.callbacks import Callback
 
 from falcon._core.checks import check_modulus
 from falcon._core.dtypes import of
-from falcon._core.progress import Progress
 from falcon._front.freivalds import Freivalds, Scaled, Verification, times_modulo
 from falcon._front.verify import run_test
 from falcon._numpy.threads import limited
+from falcon._tools.progress import Progress
 
 from .cluster import client, current_cluster
 from .grid import check_known, matrices

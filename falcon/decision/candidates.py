@@ -8,9 +8,9 @@ from math import inf
 from typing import NamedTuple
 
 from falcon._core.formulas import Counts
-from falcon._core.lazy import lazy
 from falcon._core.policy import Policy
 from falcon._core.problem import Problem
+from falcon._tools.lazy import lazy
 from falcon.schemes import Scheme, get, names
 from falcon.schemes.algebra import symmetry
 from falcon.schemes.catalogue import facts_of, generation, is_for_additions

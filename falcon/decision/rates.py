@@ -29,12 +29,12 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
 
-from falcon._core.cpus import cpu_family
 from falcon._core.dtypes import DType
 from falcon._core.options import Options
 from falcon._core.plan import Backend
 from falcon._core.problem import Problem
 from falcon._core.rates import DisturbedError, Rates
+from falcon._tools.cpus import cpu_family
 
 from .machine import MachineProfile, add, profile, revision
 from .store import RatesTable

@@ -13,11 +13,11 @@ from heapq import heapify, heappop
 from math import inf
 from typing import Any
 
-from falcon._core.locks import importing
 from falcon._core.options import Options
 from falcon._core.plan import Backend, Candidate, Method, Plan
 from falcon._core.policy import Policy
 from falcon._core.problem import Problem
+from falcon._tools.locks import importing
 from falcon.schemes import Scheme
 
 from .candidates import scheme_candidates

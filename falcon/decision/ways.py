@@ -22,12 +22,12 @@ from falcon._core.dtypes import (
     DType,
 )
 from falcon._core.formulas import Counts
-from falcon._core.lazy import lazy
 from falcon._core.model import bounds
 from falcon._core.options import Options
 from falcon._core.plan import Backend, Candidate, Method
 from falcon._core.policy import USUAL_COPIES, Policy, panel_bytes
 from falcon._core.problem import Problem
+from falcon._tools.lazy import lazy
 from falcon.schemes import Scheme
 
 from .library import has_costs, is_faster, library_over

@@ -17,8 +17,8 @@ from falcon._backends import device_backend
 from falcon._core.checks import check_number
 from falcon._core.options import validated
 from falcon._core.plan import Plan
-from falcon._core.progress import Progress
 from falcon._front.planner import predicted
+from falcon._tools.progress import Progress
 
 from . import ops
 from .config import LinearConfig

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.cpus import usable_cpus
 from falcon._core.dtypes import of
+from falcon._tools.cpus import usable_cpus
 from falcon.bench import adapters, peers, tables
 from falcon.bench.errors import product_dtype, relative_error
 from falcon.bench.operands import shared

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core import cpus, keywords, options
+from falcon._core import keywords, options
 from falcon._core.checks import parse_bytes
 from falcon._core.options import FIELDS, Options, settings, thread_count
+from falcon._tools import cpus
 
 from ..support import python
 

@@ -9,7 +9,7 @@ import falcon
 from falcon._core.dtypes import of
 from falcon._core.options import Options
 from falcon._core.rates import Rates
-from falcon._core.text import format_table
+from falcon._tools.text import format_table
 
 from ..doors import Problem, decided
 

@@ -12,12 +12,12 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import falcon
-from falcon._core import threads
-from falcon._core.cpus import usable_cpus
 from falcon._core.dtypes import of
 from falcon._core.rates import DisturbedError
 from falcon._numpy import original
 from falcon._numpy.threads import exceeds, limited, numpy_blas
+from falcon._tools import threads
+from falcon._tools.cpus import usable_cpus
 
 from .support import python
 

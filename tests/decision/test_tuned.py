@@ -11,9 +11,9 @@ from falcon._core.dtypes import of
 from falcon._core.options import Options
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
-from falcon._core.timing import Record
 from falcon._front import tune as tune_module
 from falcon._front.tune import COLUMNS, Measured, compare, rivals
+from falcon._tools.timing import Record
 from falcon.decision import machine as machine_module
 from falcon.decision.store import Choice, Fastest
 

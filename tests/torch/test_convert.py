@@ -12,7 +12,7 @@ import pytest
 
 import falcon
 from falcon._core.options import FIELDS, LINEAR
-from falcon._core.timing import Estimate
+from falcon._tools.timing import Estimate
 
 from ..support import python
 from .support import DTYPES, check_gradients, config, exact, integers, layer
