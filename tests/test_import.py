@@ -27,7 +27,7 @@ FORBIDDEN = (
     *("dask", "opt_einsum"),
 )
 LATER = (
-    *("falcon.bench", "falcon.discover", "falcon.__main__", "falcon._front.adapters.device"),
+    *("falcon.bench", "falcon.discover", "falcon.__main__", "falcon._gpu.adapter"),
     *("falcon.dask", "falcon.torch", "falcon._accelerate", "falcon._grade"),
     *("falcon.decision.explain", "falcon._gpu.driver", "falcon._gpu.backend", "falcon._gpu.rates"),
     *("falcon._cpu.peak", "falcon._cpu.each", "falcon._cpu.measure", "falcon._tools.timing"),

@@ -10,7 +10,7 @@ from typing import Any, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from falcon._backends import DEVICE, LIBRARY, available_backends
+from falcon._backends import DEVICE, LIBRARY, available_backends, get_backend
 from falcon._core.dtypes import FLOAT64, DType, of
 from falcon._core.keywords import PlanningOptions, takes_options
 from falcon._core.options import PLANNING, merged
@@ -84,7 +84,8 @@ def plan(
                 check_matrix(name, arrays[name])  # raises
         left, right = arrays.get("a", left), arrays.get("b", right)
     elif merged("plan", PLANNING, options).backend == DEVICE:
-        from .adapters.device import current_device  # imported when first needed: 30 ms
+        get_backend(DEVICE)  # raises
+        from falcon._gpu.adapter import current_device  # imported when first needed: 30 ms
 
         adapter = current_device()
     first: tuple[int, ...] = left if type(left) is tuple else tuple(left.shape)

@@ -12,7 +12,7 @@ import numpy as np
 
 from falcon._core.arrays import has_own_rules, to_array
 from falcon._core.dtypes import FLOAT8, DType, find, find_torch, of
-from falcon._core.packed import PackedOperand
+from falcon._core.packed import refuse_packed
 
 _NUMBER = int | float | complex | np.number
 _INTEGER = int | np.integer
@@ -23,12 +23,6 @@ def is_numeric(dtype: np.dtype) -> bool:
     """Whether falcon multiplies NumPy arrays of this dtype: integer, float or complex."""
     row = find(dtype)
     return row is not None and (row.module == "numpy" or row.engine is not None)
-
-
-def refuse_packed(name: str, value: Any) -> None:
-    """Raise TypeError for a packed operand where an array is required."""
-    if isinstance(value, PackedOperand):
-        raise TypeError(f"{name} is a PackedOperand, which gemm, matmul and plan take as b only")
 
 
 def check_numeric(name: str, dtype: np.dtype) -> None:

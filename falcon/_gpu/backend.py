@@ -1,6 +1,6 @@
 """`GpuBackend`: CUDA kernels and cuBLAS behind the contract of `falcon._core.plan.Backend`.
 
-Its operands are `Matrix` objects, which `falcon._front.adapters.device` makes of CuPy arrays and
+Its operands are `Matrix` objects, which `falcon._gpu.adapter` makes of CuPy arrays and
 torch tensors.
 """
 

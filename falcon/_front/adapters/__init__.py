@@ -6,7 +6,8 @@
                                           |
     host.py     NumPy's arrays, and all that converts to them; torch's tensors, and arrays of any
                 other library that has ``__dlpack__``, which are multiplied by way of NumPy's views
-    device.py   CuPy's arrays and torch's tensors in GPU memory
+
+CuPy's arrays and torch's tensors in GPU memory are those of `falcon._gpu.adapter`.
 
 To add a library in host memory: a class as `Torch`, and its place in `host.LIBRARIES`. On a GPU: a
 class in `falcon._gpu.arrays`.
@@ -105,7 +106,7 @@ def enter(**operands: Any) -> tuple[Any, ...]:
             raise ValueError(f"{name} was packed for backend {x.backend!r}, but a is in GPU memory")
         if x is not None:
             arrays[name] = x.source if isinstance(x, PackedOperand) else x
-    from .device import of_arrays  # imported when first needed: 30 ms
+    from falcon._gpu.adapter import of_arrays  # imported when first needed: 30 ms
 
     return _checked(operands, of_arrays(arrays), *operands.values())
 
