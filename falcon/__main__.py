@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 import falcon
-from falcon._core.dtypes import FLOAT32, FLOAT64, of
+from falcon._core.dtypes import FLOAT32, FLOAT64, dtype_of
 from falcon._core.options import FIELDS, PLANNING, TUNING, parsed, settings
 from falcon._core.plan import Plan
 from falcon._grade.command import add_grade
@@ -187,7 +187,7 @@ def _flag_type(name: str) -> Callable[[str], Any]:
 
 def _dtype(options: argparse.Namespace) -> np.dtype:
     try:
-        return of(options.dtype).numpy
+        return dtype_of(options.dtype).numpy
     except TypeError as error:
         raise ValueError(f"--dtype {options.dtype!r}: {error}") from None
 

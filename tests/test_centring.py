@@ -11,7 +11,7 @@ import pytest
 
 import falcon
 from falcon._core.centring import PADDING, Totals, choose_centring
-from falcon._core.dtypes import of
+from falcon._core.dtypes import dtype_of
 from falcon._core.rates import Rates
 from falcon._cpu.extension import why_unavailable
 
@@ -356,7 +356,7 @@ def test_gram_without_means_is_the_covariance_and_refuses_what_has_none():
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16", "bfloat16"])
 def test_sums_of_columns_may_overflow_where_gram_takes_their_means(dtype, transpose):
     """Constants leave zeros, like those of np.cov, whatever they are."""
-    dtype = of(dtype)
+    dtype = dtype_of(dtype)
     most = float((dtype.part or dtype).finfo.max)
     for K, largest in itertools.product((1, 3, 299, 1000), (most, most / 100)):
         x = np.full((K, 3), largest).astype(dtype.numpy)

@@ -272,7 +272,7 @@ _KNOWN |= {row.numpy: row for row in reversed(TABLE) if row.module == "numpy"}
 _BY_PAIR = {row.pair: row for row in PAIRS}
 
 
-def of(dtype: np.dtype | str) -> DType:
+def dtype_of(dtype: np.dtype | str) -> DType:
     """Return the row of a NumPy dtype in any byte order, or of its name.
 
     Raises TypeError: it is no dtype, or falcon does not multiply matrices of it.
@@ -316,7 +316,7 @@ def both(left: DType, right: DType) -> DType | None:
 def _loaded(name: str) -> DType:
     by_arithmetic = (BY_ARITHMETIC | BY_ARITHMETIC_ON_GPUS).values()
     rows = *PAIRS, *by_arithmetic, *BY_FLOAT.values()
-    return next((row for row in rows if row.name == name), None) or of(name)
+    return next((row for row in rows if row.name == name), None) or dtype_of(name)
 
 
 def _searched(dtype: np.dtype) -> DType | None:

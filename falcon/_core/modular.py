@@ -24,10 +24,10 @@ from typing import Any
 
 from falcon._tools.lazy import lazy
 
-from .dtypes import FLOAT32, FLOAT64, DType, of
+from .dtypes import FLOAT32, FLOAT64, DType, dtype_of
 
 # Types of residues, and the largest magnitude that each holds.
-KINDS = {of("int8"): 2**7 - 1, of("int16"): 2**15 - 1, FLOAT32: 2**24, FLOAT64: 2**53}
+KINDS = {dtype_of("int8"): 2**7 - 1, dtype_of("int16"): 2**15 - 1, FLOAT32: 2**24, FLOAT64: 2**53}
 # The largest of several moduli: products with digits of 32 bits are exact in float64.
 _LARGEST = 2**21
 

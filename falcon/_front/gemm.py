@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from falcon import schemes
 from falcon._backends import get_backend
-from falcon._core.dtypes import DType, both, of
+from falcon._core.dtypes import DType, both, dtype_of
 from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS, Options
 from falcon._core.packed import PackedOperand
@@ -238,7 +238,7 @@ def packed_type(packed: PackedOperand, a: Any, a_type: DType | None, result: DTy
     """Return the type of the operands for a packed b, and an a whose elements are `a_type`."""
     if packed.panels is None or packed.modulus is not None:
         return result
-    panels, why = of(packed.panels), ""
+    panels, why = dtype_of(packed.panels), ""
     operand = None if a_type is None else both(a_type, panels)
     if operand is panels:
         return panels

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from falcon._core.checks import check_switch
-from falcon._core.dtypes import DType, of
+from falcon._core.dtypes import DType, dtype_of
 from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS, Options, are_default, settings
 
@@ -257,7 +257,7 @@ def _without_means(
     if not x.size:
         return x, options
     wide = np.dtype(np.float32) if dtype.itemsize < 4 else dtype.numpy
-    for kind in dict.fromkeys((of(wide), dtype)):
+    for kind in dict.fromkeys((dtype_of(wide), dtype)):
         options = without(options, x.shape, kind)
     sums = np.result_type(wide, np.float64)
     left = np.empty(x.shape, wide)

@@ -9,7 +9,7 @@ from typing import Any, Unpack, overload
 import numpy as np
 import numpy.typing as npt
 
-from falcon._core.dtypes import DType, of
+from falcon._core.dtypes import DType, dtype_of
 from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS, Options, merged
 from falcon._core.packed import PackedOperand
@@ -227,7 +227,7 @@ def _by_packed(
     shape = (*array.shape[:-1], b.shape[1])
     target = None if out is None else adapter.target(out)
     if target is not None:
-        kind, row = of(b.dtype), adapter.dtype(target)
+        kind, row = dtype_of(b.dtype), adapter.dtype(target)
         if dtype is None and b.modulus is not None and row is not None and row.is_exact:
             kind, dtype = row, row.name
         check_out(adapter, target, shape, kind)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from falcon._backends import DEVICE, LIBRARY, available_backends, get_backend
-from falcon._core.dtypes import FLOAT64, DType, of
+from falcon._core.dtypes import FLOAT64, DType, dtype_of
 from falcon._core.keywords import PlanningOptions, takes_options
 from falcon._core.options import PLANNING, merged
 from falcon._core.packed import PackedOperand
@@ -97,7 +97,7 @@ def plan(
         M, batch = M * prod(batch), ()  # all rows are one matrix
         left = (M, first[-1]) if type(left) is tuple else left.reshape(M, first[-1])
     chosen = requested("plan", PLANNING, options, adapter.device)
-    native = FLOAT64 if chosen.modulus is None else of("int64")
+    native = FLOAT64 if chosen.modulus is None else dtype_of("int64")
     if arrays or dtype is not None:
         native = result_type(adapter, arrays, dtype, None, chosen.one_modulus)
     _check_bytes(M, first[-1], N, native)
@@ -125,7 +125,7 @@ def _of_packed(a: Any, b: PackedOperand, dtype: Any, options: PlanningOptions) -
         adapter, {"b": b} if shape else {"a": left, "b": b}, dtype, None, chosen.one_modulus
     )
     check_packed(b, result, options.get("backend") or "auto", options.get("scheme") or "auto")
-    kind = of(b.dtype if b.panels is None else b.panels) if shape else adapter.dtype(left)
+    kind = dtype_of(b.dtype if b.panels is None else b.panels) if shape else adapter.dtype(left)
     operand = packed_type(b, left, kind, result)
     if not b.is_packed:
         product = Product(adapter, left, b.source, None, None, operand, result, chosen)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from falcon._backends import available_backends, get_backend
 from falcon._core.checks import check_integer
-from falcon._core.dtypes import BY_ARITHMETIC, FLOAT32, DType, of
+from falcon._core.dtypes import BY_ARITHMETIC, FLOAT32, DType, dtype_of
 from falcon._core.keywords import TuningOptions, takes_options
 from falcon._core.options import TUNING, thread_count
 from falcon._core.plan import Candidate, Method, Plan
@@ -92,7 +92,7 @@ def measure_machine(
 ) -> Report:
     """Measure this machine and store the profile; see `rates.measure_all`."""
     counts = sorted({thread_count(x) for x in threads})
-    kinds = [of(np.dtype(x)) for x in dtypes]
+    kinds = [dtype_of(np.dtype(x)) for x in dtypes]
     rows = [*kinds, *(BY_ARITHMETIC.values() if FLOAT32 in kinds else ())]
     before = [x for kind in kinds for count in counts for x in _usual_plans(kind, count)]
     made, disturbed = measure_all(available_backends(), rows, counts, tick, seconds)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from falcon._core.arrays import has_own_rules, to_array
-from falcon._core.dtypes import FLOAT8, DType, find, find_torch, of
+from falcon._core.dtypes import FLOAT8, DType, dtype_of, find, find_torch
 from falcon._core.packed import refuse_packed
 
 _NUMBER = int | float | complex | np.number
@@ -46,7 +46,7 @@ def type_named(dtype: Any) -> DType:
         row = find_torch(str(dtype))
     else:
         with suppress(TypeError):  # "bfloat16" is known here even if not to NumPy
-            row = of(dtype if isinstance(dtype, str) else np.dtype(dtype))
+            row = dtype_of(dtype if isinstance(dtype, str) else np.dtype(dtype))
     if row is None or not is_numeric(row.numpy):
         raise TypeError(f"dtype is {dtype!r}; expected integers, floats or complex numbers")
     return row
@@ -126,7 +126,7 @@ def number(name: str, value: Any) -> None:
 def scalar(name: str, value: Any, dtype: np.dtype, modulus: int | None = None) -> Any:
     """Return alpha or beta in the arithmetic's dtype; raise if the dtype cannot represent it."""
     number(name, value)
-    row = of(dtype)
+    row = dtype_of(dtype)
     if not row.is_complex and isinstance(value, _COMPLEX):
         raise TypeError(f"{name} is {value!r}, but the matrices are real ({dtype})")
     if row.is_exact:

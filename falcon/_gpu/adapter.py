@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from falcon._core.dtypes import DType, of
+from falcon._core.dtypes import DType, dtype_of
 from falcon._core.matrix import Matrix
 from falcon._core.packed import PackedOperand, refuse_packed
 from falcon._core.where import device_of
@@ -84,7 +84,7 @@ class Device:
         return out
 
     def dtype(self, x: Any) -> DType | None:
-        return of(x.dtype) if isinstance(x, PackedOperand) else self.library.dtype(x)
+        return dtype_of(x.dtype) if isinstance(x, PackedOperand) else self.library.dtype(x)
 
     def empty(self, shape: tuple[int, ...], dtype: DType, like: Sequence[Any] = ()) -> Any:
         """Make an array by rows; falcon's buffers are made so too, which a graph may need again."""
@@ -111,8 +111,8 @@ class Device:
         """Call the library's own einsum, for copies of arrays of another dtype."""
         cast = list(arrays)
         for i, x in enumerate(arrays):
-            if dtype is not None and self.dtype(x) is not of(dtype):
-                cast[i] = self.empty(tuple(x.shape), of(dtype))
+            if dtype is not None and self.dtype(x) is not dtype_of(dtype):
+                cast[i] = self.empty(tuple(x.shape), dtype_of(dtype))
                 self.copy(x, cast[i])
         return self.library.einsum(text, cast)
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from dask.utils import format_bytes, format_time
 
-from falcon._core.dtypes import DType, of
+from falcon._core.dtypes import DType, dtype_of
 from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS, Options
 from falcon._core.plan import Plan
@@ -258,7 +258,9 @@ def _types(x: Any, y: Any, c: Any, dtype: Any, options: Options) -> tuple[DType 
             kind = type(a._meta).__name__
             raise TypeError(f"{name} has chunks of {kind}; expected NumPy or CuPy arrays")
     if any(is_on_gpu(a._meta) for a in arrays.values()):
-        return None, of(np.dtype(dtype or np.result_type(*(a.dtype for a in arrays.values()))))
+        return None, dtype_of(
+            np.dtype(dtype or np.result_type(*(a.dtype for a in arrays.values())))
+        )
     metas = {name: a._meta for name, a in arrays.items()}
     result = result_type(NUMPY, metas, dtype, None, options.one_modulus)
     return operand_type(NUMPY, [x._meta, y._meta], result, options), result

@@ -16,7 +16,7 @@ import numpy as np
 
 import falcon
 from falcon._backends import host_engine
-from falcon._core.dtypes import of
+from falcon._core.dtypes import dtype_of
 from falcon._core.matrix import of_array
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
@@ -92,7 +92,7 @@ class Step:
             if a.shape[-1] != b.shape[-2] or (out is not None and out.shape != shape):
                 raise ValueError(f"chunks of x and y, {a.shape} and {b.shape}, do not fit together")
             if out is None:
-                out = enter(a=a)[0].empty(shape, of(work.dtype), (a,))
+                out = enter(a=a)[0].empty(shape, dtype_of(work.dtype), (a,))
                 if added is not None:
                     added = work.chunk("c", added, shape)
             self._add(work, a, b, added, out, beta)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.dtypes import of
+from falcon._core.dtypes import dtype_of
 from falcon._core.options import Options
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
@@ -274,6 +274,6 @@ KEYS = [
 @pytest.mark.parametrize(("types", "sizes", "about", "key"), KEYS)
 def test_keys_of_choices_stay(types, sizes, about, key):
     """Profiles that users keep hold them, and nothing else says of which problem a choice is."""
-    operand, *result = (of(x) for x in types.split(" to "))
+    operand, *result = (dtype_of(x) for x in types.split(" to "))
     about = {"threads": 2, "result": (*result, operand.result)[0], **about}
     assert digest(Problem.of_sizes(sizes, operand, Options(), **about)) == key
