@@ -317,11 +317,11 @@ class Doors:
 
     def entered(self, module):
         """Note that a module of the front looks at its operands, as no recalled call does."""
-        return self.watched(import_module(f"falcon._front.{module}"), "enter")
+        return self.watched(import_module(f"falcon._front.{module}"), "adapt_operands")
 
     def validated(self):
         """Note the functions whose calls are validated: those that are not recalled."""
-        return self.watched(planner, "merged", seen=lambda name, *_: name)
+        return self.watched(planner, "merge_keywords", seen=lambda name, *_: name)
 
     def multiplied(self, seen=lambda plan, count: plan):
         """Note `seen`, if true, of every plan that runs, and of how many products; no recall."""

@@ -219,7 +219,7 @@ class Options:
 
     @property
     def one_modulus(self) -> int | None:
-        """The modulus of a call that takes one: `requested` refuses several, but for matmul."""
+        """The modulus of a call that takes one: but for matmul, others are refused before."""
         assert not isinstance(self.modulus, tuple)
         return self.modulus
 
@@ -240,7 +240,7 @@ KEYWORDS, PLANNING, PACKING, TUNING, LINEAR = (
 arguments: dict[str, tuple[str, ...]] = {}
 
 
-def merged(function: str, names: tuple[str, ...], keywords: Mapping[str, Any]) -> Options:
+def merge_keywords(function: str, names: tuple[str, ...], keywords: Mapping[str, Any]) -> Options:
     """Return the settings in force, changed by the keywords of a call other than "auto" and None.
 
     Raises TypeError: `function` takes no such keyword, or its value has the wrong type.
@@ -320,7 +320,7 @@ def _notice_misspelt() -> None:
 def changed(function: str, changes: Mapping[str, Any], *, process: bool = False) -> Options:
     """Return the settings in force here (or in the process) with some changes.
 
-    Raises as `merged` does, for `function`.
+    Raises as `merge_keywords` does, for `function`.
     """
     for name in changes:
         if name not in SETTINGS:

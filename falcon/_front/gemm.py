@@ -17,11 +17,11 @@ from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS, Options
 from falcon._core.packed import PackedOperand
 
-from .adapters import Adapter, enter
+from .adapters import Adapter, adapt_operands
 from .arithmetic import alike, check_out, operand_type, result_type, scalar_type, why_not_wide
 from .calls import State, recall, remember, stated
 from .execute import Product, multiply
-from .planner import requested
+from .planner import resolve_options
 from .validate import check_added, check_matrix, check_shape, scalar
 
 # Types of alpha and beta of calls that are recalled.
@@ -123,7 +123,7 @@ def gemm(
         return known
     state = State.now()
     check_added(beta, c)
-    adapter, a, b, c, target = enter(a=a, b=b, c=c, out=out)
+    adapter, a, b, c, target = adapt_operands(a=a, b=b, c=c, out=out)
     product, empty = _product(adapter, (a, b, c, target), packed, dtype, options, (alpha, beta))
     with adapter.current():
         if out is None:
@@ -201,7 +201,7 @@ def options_for(
     keywords: Mapping[str, Any],
     device: int | None,
 ) -> Options:
-    """Return `requested`; a b of `pack` brings its modulus, and if it is not packed its options."""
+    """Return the options; a b of `pack` brings its modulus, and if it is not packed its options."""
     if packed is not None:
         modulus = keywords.get("modulus")
         if modulus not in (None, packed.modulus):
@@ -209,8 +209,8 @@ def options_for(
             raise ValueError(f"modulus is {modulus}, but b was packed for {what}")
         keywords = {**keywords, "modulus": packed.modulus}
     if packed is None or packed.is_packed:
-        return requested(function, names, keywords, device)
-    chosen = requested(function, names, {**dict(packed.kept), **keywords}, device)
+        return resolve_options(function, names, keywords, device)
+    chosen = resolve_options(function, names, {**dict(packed.kept), **keywords}, device)
     # Only a keyword: as for panels, a setting is no scheme by name.
     by_name = keywords.get("scheme") not in (None, "auto")
     return chosen if by_name else replace(chosen, scheme="auto")

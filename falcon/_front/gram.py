@@ -12,13 +12,13 @@ from falcon._core.dtypes import DType, dtype_of
 from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS, Options, are_default, settings
 
-from .adapters import Adapter, enter
+from .adapters import Adapter, adapt_operands
 from .arithmetic import check_out, common_type, scalar_type
 from .buffers import without
 from .gram_products import FEW_PRODUCTS, FEW_ROWS, STRIP, Products
 from .gram_small import by_halves, gram_of_small
 from .matmul import matmul
-from .planner import requested
+from .planner import resolve_options
 from .validate import check_added, check_shape, real_scalar, scalar
 
 _STRIP_ELEMENTS = 2**14  # from which means are subtracted at a time, at least
@@ -139,8 +139,8 @@ def gram(
         if done is not None:
             return done
     check_added(beta, c)
-    adapter, x, c, target, weights = enter(x=x, c=c, out=out, weights=weights)
-    chosen = requested("gram", _OPTIONS, options, adapter.device)
+    adapter, x, c, target, weights = adapt_operands(x=x, c=c, out=out, weights=weights)
+    chosen = resolve_options("gram", _OPTIONS, options, adapter.device)
     array = adapter.array("x", x)
     shape, axis = _shape(adapter, array, symmetric, transpose)
     added = None if c is None else adapter.array("c", c)

@@ -11,21 +11,21 @@ import numpy.typing as npt
 
 from falcon._core.dtypes import DType, dtype_of
 from falcon._core.keywords import CallOptions, takes_options
-from falcon._core.options import KEYWORDS, Options, merged
+from falcon._core.options import KEYWORDS, Options, merge_keywords
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.runner import BoundRun
 from falcon._numpy import original
 
 from . import booleans
-from .adapters import Adapter, enter
+from .adapters import Adapter, adapt_operands
 from .arithmetic import alike, check_cast, check_out, operand_type, result_type
 from .buffers import without
 from .calls import State, recall, remember, stated
 from .execute import Product, multiply
 from .fallback import numpy_product
 from .gemm import gemm
-from .planner import requested
+from .planner import resolve_options
 from .validate import matmul_shape
 from .views import as_matrices
 
@@ -86,7 +86,7 @@ def matmul(
         return original.matmul(a, b, out)
     if isinstance(out, tuple) and len(out) == 1:
         out = out[0]
-    adapter, a, b, target = enter(a=a, b=b, out=out)
+    adapter, a, b, target = adapt_operands(a=a, b=b, out=out)
     if isinstance(b, PackedOperand):
         result = _by_packed(adapter, a, b, target, dtype, options)
     else:
@@ -99,7 +99,7 @@ def _product(
 ) -> Any:
     """Multiply operands that are not packed, and keep how; return `out`, or the new result."""
     state = State.now()
-    chosen = requested("matmul", KEYWORDS, options, adapter.device)
+    chosen = resolve_options("matmul", KEYWORDS, options, adapter.device)
     if dtype is None and booleans.are_counted(a, b, out, chosen):
         counts = matmul(a.view(np.uint8), b.view(np.uint8), dtype="int32", **options)
         return np.not_equal(counts, 0, out=out)
@@ -216,7 +216,7 @@ def _by_packed(
     adapter: Adapter, a: Any, b: PackedOperand, out: Any, dtype: Any, options: CallOptions
 ) -> Any:
     """Multiply a vector, a matrix or a batch by a packed operand: all rows in one product."""
-    merged("matmul", KEYWORDS, options)  # errors name matmul, not gemm
+    merge_keywords("matmul", KEYWORDS, options)  # errors name matmul, not gemm
     array = adapter.array("a", a)
     if len(array.shape) == 0:
         raise ValueError("matmul: a is a scalar; expected at least one axis")

@@ -24,11 +24,11 @@ from falcon._core.settle import row_norms_to_pack
 from falcon._core.units import NONE, to_pack
 from falcon.decision.ways import unfit
 
-from .adapters import enter
+from .adapters import adapt_operands
 from .arithmetic import operand_type, result_type
 from .execute import Product
 from .matmul import matmul
-from .planner import plan_for, requested, weight
+from .planner import plan_for, resolve_options, weight
 from .scaled import widened
 from .validate import check_matrix
 
@@ -119,14 +119,14 @@ def make(
     b, is_float8 = widened(b)
     if is_float8 and dtype is None:
         dtype = "float32"  # for `scaled_matmul`
-    adapter, b = enter(b=b)
+    adapter, b = adapt_operands(b=b)
     if adapter.device is not None and not keep_source:
         raise ValueError(
             "keep_source is False, but b is in GPU memory, where b itself is always kept for "
             "products that are redone classically; leave it out"
         )
     source = check_matrix("b", adapter.array("b", b))
-    chosen = requested("pack", PACKING, options, adapter.device)
+    chosen = resolve_options("pack", PACKING, options, adapter.device)
     native = result_type(adapter, {"b": source}, dtype, None, chosen.one_modulus)
     types = operand_type(adapter, [source], native, chosen), native
     with adapter.current():

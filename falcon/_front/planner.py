@@ -9,7 +9,7 @@ from typing import Any
 
 from falcon import schemes
 from falcon._backends import DEVICE, ENGINE, available_backends, get_backend
-from falcon._core.options import FIELDS, Options, merged
+from falcon._core.options import FIELDS, Options, merge_keywords
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Backend, Candidate, Plan
 from falcon._core.problem import Problem
@@ -32,7 +32,7 @@ _plans: dict[tuple, Plan] = {}
 _plans_lock = ForkLock()
 
 
-def requested(
+def resolve_options(
     function: str, names: tuple[str, ...], keywords: Mapping[str, Any], device: int | None = None
 ) -> Options:
     """Merge the keywords of a call with the settings, for arrays in host memory or on a device.
@@ -40,7 +40,7 @@ def requested(
     In the result, `scheme` is "auto", "classical" or a Scheme: names are looked up here. A backend
     by name must be available.
     """
-    options = asked = merged(function, names, keywords)
+    options = asked = merge_keywords(function, names, keywords)
     if isinstance(options.modulus, tuple) and function != "matmul":
         raise TypeError(f"{function} takes one modulus; falcon.matmul takes several")
     scheme = options.scheme

@@ -33,7 +33,7 @@ from falcon.decision.select import choice_of, digest
 from falcon.decision.store import Fastest
 from falcon.schemes import get
 
-from .planner import plan_for, predicted, requested
+from .planner import plan_for, predicted, resolve_options
 from .validate import type_named
 
 # Titles of tables of `Measured`.
@@ -103,7 +103,7 @@ def measure_machine(
 
 
 def _usual_plans(kind: DType, threads: int) -> list[Plan]:
-    options = replace(requested("tune", (), {}), threads=threads)
+    options = replace(resolve_options("tune", (), {}), threads=threads)
     return [plan_for(Problem.of_sizes(x, kind, options), options) for x in _USUAL]
 
 
@@ -209,7 +209,7 @@ def tune(
     kind = type_named(dtype)
     check_integer("candidates", candidates)
     check_integer("rounds", rounds)
-    chosen = replace(requested("tune", TUNING, options), tuned=False)
+    chosen = replace(resolve_options("tune", TUNING, options), tuned=False)
     found = []
     for shape in shapes:
         problem = Problem.of_sizes(sizes_of(shape), kind, chosen)

@@ -10,7 +10,7 @@ from falcon._core.checks import check_modulus
 from falcon._core.dtypes import dtype_of, find
 from falcon._core.options import DEFAULT_MAX_GROWTH
 
-from .adapters import enter
+from .adapters import adapt_operands
 from .freivalds import Freivalds, Verification
 from .plan import plan
 from .validate import check_matrix
@@ -87,7 +87,7 @@ def verify(
     >>> bool(verify(a, a.T, a @ a.T % 7, modulus=7))
     True
     """
-    _, *views = enter(a=a, b=b, c=c)
+    _, *views = adapt_operands(a=a, b=b, c=c)
     a, b, c = (to_array(name, x) for name, x in zip("abc", views, strict=True))
     modulus = check_modulus("modulus", modulus)
     expected = "integers, floats or complex" if modulus is None else "integers, with a modulus"

@@ -17,7 +17,7 @@ from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS
 from falcon._front.adapters.host import NUMPY
 from falcon._front.fallback import why_not_by_library
-from falcon._front.planner import requested
+from falcon._front.planner import resolve_options
 from falcon._front.validate import check_added, scalar
 
 from .graph import tasks_of
@@ -88,7 +88,7 @@ def matmul(
     """
     x, y = operands(x=x, y=y)
     if _are_for_dask(x, y) and dtype is None:
-        chosen = requested("dask.matmul", KEYWORDS, options)
+        chosen = resolve_options("dask.matmul", KEYWORDS, options)
         if why_not_by_library(NUMPY, chosen) is None:
             return dask_matmul(x, y)
     counted = dtype is None is options.get("modulus") and x.dtype == y.dtype == np.bool_

@@ -21,7 +21,7 @@ from falcon._core.problem import Problem
 from falcon._front.adapters import is_on_gpu
 from falcon._front.adapters.host import NUMPY
 from falcon._front.arithmetic import operand_type, result_type
-from falcon._front.planner import plan_for, predicted, requested
+from falcon._front.planner import plan_for, predicted, resolve_options
 from falcon._tools.lazy import lazy
 
 from .cluster import Cluster, current_cluster
@@ -234,7 +234,7 @@ def plan_product(
 ) -> GridPlan:
     """Plan ``x y + c``; parameters as for `falcon.dask.gemm`."""
     grid = Grid.of(x, y, ("a", "b") if function == "gemm" else ("x", "y"))
-    options = requested(f"dask.{function}", KEYWORDS, keywords)
+    options = resolve_options(f"dask.{function}", KEYWORDS, keywords)
     if options.check == "verify":
         raise ValueError("check='verify' needs whole matrices; use falcon.dask.verify(x, y, c)")
     on = current_cluster(options.threads)

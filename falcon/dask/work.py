@@ -20,7 +20,7 @@ from falcon._core.dtypes import dtype_of
 from falcon._core.matrix import of_array
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
-from falcon._front.adapters import enter, is_on_gpu
+from falcon._front.adapters import adapt_operands, is_on_gpu
 
 from .grid import Cut
 
@@ -92,7 +92,7 @@ class Step:
             if a.shape[-1] != b.shape[-2] or (out is not None and out.shape != shape):
                 raise ValueError(f"chunks of x and y, {a.shape} and {b.shape}, do not fit together")
             if out is None:
-                out = enter(a=a)[0].empty(shape, dtype_of(work.dtype), (a,))
+                out = adapt_operands(a=a)[0].empty(shape, dtype_of(work.dtype), (a,))
                 if added is not None:
                     added = work.chunk("c", added, shape)
             self._add(work, a, b, added, out, beta)

@@ -2,7 +2,7 @@
 
 ::
 
-    gemm, matmul, gram, einsum ... --> enter: the adapter of the call, and views of its operands
+    gemm, matmul, gram ... --> adapt_operands: the adapter of the call, and views of its operands
                                           |
     host.py     NumPy's arrays, and all that converts to them; torch's tensors, and arrays of any
                 other library that has ``__dlpack__``, which are multiplied by way of NumPy's views
@@ -31,7 +31,7 @@ from . import host
 
 
 class Adapter(Protocol):
-    """The interface; `x` is always an array as `enter` returns it, but for `wrap`'s."""
+    """The interface; `x` is always an array as `adapt_operands` returns it, but for `wrap`'s."""
 
     @property
     def device(self) -> int | None:
@@ -83,7 +83,7 @@ class Adapter(Protocol):
         """Describe how an array lies in memory, with all its axes."""
 
 
-def enter(**operands: Any) -> tuple[Any, ...]:
+def adapt_operands(**operands: Any) -> tuple[Any, ...]:
     """Return the adapter of a call, and its operands in their order: the one door for arrays.
 
     Arrays of other libraries in host memory become NumPy's views of them; all else, None and what
@@ -112,7 +112,7 @@ def enter(**operands: Any) -> tuple[Any, ...]:
 
 
 def _checked(operands: dict[str, Any], adapter: Adapter, *views: Any) -> tuple[Any, ...]:
-    """Return what `enter` does; raise ValueError where elements of `out` share memory."""
+    """Return what `adapt_operands` does; raise ValueError where elements of `out` share memory."""
     out = dict(zip(operands, views, strict=True)).get("out")
     if out is not None and (adapter.device is not None or isinstance(out, np.ndarray)):
         checked_out(adapter.matrix(out))

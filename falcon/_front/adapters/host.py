@@ -242,7 +242,7 @@ def library_of(x: Any) -> Numpy:
 
 
 def viewed(operands: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the adapter of a call in host memory, and its operands: see `enter`."""
+    """Return the adapter of a call in host memory, and its operands: see `adapt_operands`."""
     adapter, views = NUMPY, []
     for name, x in operands.items():
         library = library_of(x)
