@@ -17,18 +17,19 @@ from falcon._core.policy import BLAS, PACKED, host_policy
 from falcon._core.problem import Problem
 from falcon._core.residues import ResidueRunner
 from falcon._front import calls, planner
-from falcon._front.planner import weight
+from falcon._front.planner import compared_seconds_of
 from falcon._numpy.runner import NumpyRunner
 from falcon.decision import machine, rates
 from falcon.decision.library import is_faster
-from falcon.decision.search import Search, preferred, weighted
+from falcon.decision.search import Search, compared_seconds, preferred
 from falcon.decision.select import digest
 from falcon.decision.ways import Way, library_ratio, named_row, ways
 
 # What tests of these values and functions themselves are about.
-__all__ = ["BLAS", "PACKED", "Candidate", "Doors", "Method", "Plan", "Problem", "decided", "digest",
-           "forget_calls", "forget_devices", "host_policy", "is_faster", "named_row",
-           "preferred", "ways", "weight", "weighted"]  # fmt: skip
+__all__ = ["BLAS", "PACKED", "Candidate", "Doors", "Method", "Plan", "Problem",
+           "compared_seconds", "compared_seconds_of", "decided", "digest", "forget_calls",
+           "forget_devices", "host_policy", "is_faster", "named_row", "preferred",
+           "ways"]  # fmt: skip
 
 # Numbers that a test changes, so that little work or little time shows what they limit.
 NUMBERS = {
@@ -379,7 +380,9 @@ class Doors:
 
     def packs(self, always):
         """Let `falcon.pack` make panels of what it would choose by time, or never."""
-        self._put("falcon._front.pack.weight", lambda plan: plan.problem.packed != always)
+        self._put(
+            "falcon._front.pack.compared_seconds_of", lambda plan: plan.problem.packed != always
+        )
 
     def every_scheme_is_worked_out(self):
         """Let no bound exclude a scheme."""

@@ -28,7 +28,7 @@ from .adapters import adapt_operands
 from .arithmetic import operand_type, result_type
 from .execute import Product
 from .matmul import matmul
-from .planner import plan_for, resolve_options, weight
+from .planner import compared_seconds_of, plan_for, resolve_options
 from .scaled import widened
 from .validate import check_matrix
 
@@ -140,7 +140,7 @@ def make(
         always = always or chosen.modulus is not None
         if chosen.scheme == "auto" and adapter.device is None and not always:
             plain = plan_for(replace(problem, packed=False), chosen)
-            if weight(plain) < weight(plan):
+            if compared_seconds_of(plain) < compared_seconds_of(plan):
                 return _not_packed(plain, source, pack_again)
         chosen = plan.options
         units = NONE if adapter.device is not None else to_pack(plan, source)

@@ -17,9 +17,8 @@ from falcon._tools.locks import ForkLock
 from falcon.decision.machine import revision
 from falcon.decision.rates import rates
 from falcon.decision.rewrites import home_of
-from falcon.decision.search import preferred as best_of
-from falcon.decision.search import weighted
-from falcon.decision.select import plan_for as decide
+from falcon.decision.search import compared_seconds, preferred
+from falcon.decision.select import decide
 from falcon.decision.ways import named_row
 from falcon.schemes import Scheme
 from falcon.schemes.catalogue import generation
@@ -153,14 +152,14 @@ def predicted(made: Plan) -> Candidate:
     return backend.predicted(problem, made.method, known)
 
 
-def weight(made: Plan) -> float:
+def compared_seconds_of(made: Plan) -> float:
     """Return the seconds by which a plan's option is compared with those of another plan."""
-    return weighted(predicted(made), get_backend(made.backend.name).policy(made.problem))
+    return compared_seconds(predicted(made), get_backend(made.backend.name).policy(made.problem))
 
 
-def preferred(made: Plan, candidates: Sequence[Candidate]) -> Candidate:
+def preferred_for(made: Plan, candidates: Sequence[Candidate]) -> Candidate:
     """Return what would be chosen for a plan's problem among some candidates."""
-    return best_of(candidates, get_backend(made.backend.name).policy(made.problem))
+    return preferred(candidates, get_backend(made.backend.name).policy(made.problem))
 
 
 def _show(made: Plan) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import falcon
 from falcon import schemes
 from falcon._core.plan import Candidate
-from falcon._front.planner import predicted, preferred
+from falcon._front.planner import predicted, preferred_for
 from falcon._front.tune import compare
 from falcon._tools.progress import Progress
 from falcon._tools.text import format_table
@@ -112,7 +112,7 @@ def speeds(
         for x in auto.candidates
         if x.allowed and x.method.scheme and x.method.scheme.format == some[0].format
     ]
-    best = preferred(auto, candidates).method.label if candidates else None
+    best = preferred_for(auto, candidates).method.label if candidates else None
     return shape, speeds, disturbed, auto.method.label, best
 
 

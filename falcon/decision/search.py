@@ -245,7 +245,7 @@ def _few_rows(method: Method) -> str:
 
 
 def search_for(problem: Problem, options: Options, backends: Sequence[Backend]) -> Search:
-    """Return the search for a problem; parameters as of `plan_for`."""
+    """Return the search for a problem; parameters as of `decide`."""
     return Search(problem, options, ways(problem, options, backends), backends)
 
 
@@ -255,7 +255,7 @@ def scaled(candidate: Candidate, count: int) -> Candidate:
     return candidate if count == 1 else replace(candidate, seconds=times)
 
 
-def weighted(candidate: Candidate, policy: Policy) -> float:
+def compared_seconds(candidate: Candidate, policy: Policy) -> float:
     """Return the seconds by which candidates are compared: errors and memory have their prices."""
     method = candidate.method
     return candidate.total * candidate.price * policy.price(method.scheme, method.growth)
@@ -264,7 +264,7 @@ def weighted(candidate: Candidate, policy: Policy) -> float:
 def _ranked(candidate: Candidate, policy: Policy) -> float:
     """Return the seconds by which schemes are compared with one another."""
     price = _ROOM_PRICE if candidate.method.large_workspace else 1.0
-    return weighted(candidate, policy) * price
+    return compared_seconds(candidate, policy) * price
 
 
 def preferred(kept: Sequence[Candidate], policy: Policy) -> Candidate:
@@ -274,6 +274,6 @@ def preferred(kept: Sequence[Candidate], policy: Policy) -> Candidate:
     """
     best = min(kept, key=lambda x: (_ranked(x, policy), x.method.growth, x.method.levels))
     classical = [x for x in kept if x.method.is_classical]
-    safe = min(classical, key=lambda x: weighted(x, policy), default=best)
-    gains = weighted(best, policy) * policy.least_gain <= weighted(safe, policy)
+    safe = min(classical, key=lambda x: compared_seconds(x, policy), default=best)
+    gains = compared_seconds(best, policy) * policy.least_gain <= compared_seconds(safe, policy)
     return best if gains else safe

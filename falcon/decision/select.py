@@ -17,7 +17,7 @@ from .search import search_for
 from .store import Choice
 
 
-def plan_for(problem: Problem, options: Options, backends: Sequence[Backend]) -> Plan:
+def decide(problem: Problem, options: Options, backends: Sequence[Backend]) -> Plan:
     """Plan a problem: by what `falcon.tune` has measured for it, else by the model.
 
     `options`: its scheme is "auto", "classical" or a Scheme.
@@ -27,7 +27,7 @@ def plan_for(problem: Problem, options: Options, backends: Sequence[Backend]) ->
     """
     home = home_of(problem, options)
     if home is not None:
-        made: Plan = home.plan(problem, options, backends, plan_for)
+        made: Plan = home.plan(problem, options, backends, decide)
         return made
     search = search_for(problem, options, backends)
     is_general = problem.device is None and not problem.symmetric
