@@ -81,7 +81,7 @@ class Residues:
             return 2.0 ** (8 * sums.itemsize - 1) - 1
         return 1 / sums.unit_roundoff - (2.0**32 if sums.itemsize == 8 else 0)
 
-    def room(self, K: int) -> float:
+    def headroom(self, K: int) -> float:
         """Return how many times the largest sum of K products may be held."""
         return self.most / (K * self.largest**2)
 

@@ -90,7 +90,7 @@ class Problem:
     weighted: bool = False
     # If the elements are integers, though of a floating-point type, and results must be exact: how
     # many times the largest sum of K products a number may be. 0: results may be rounded.
-    room: float = field(default=0.0, repr=False)
+    headroom: float = field(default=0.0, repr=False)
     # Products of a batch, of these sizes each.
     count: int = field(default=1, repr=False)
 
@@ -180,7 +180,7 @@ class Problem:
             layout=layout,
             threads=self.threads,
             device=self.device,
-            room=self.room,
+            headroom=self.headroom,
         )
 
     @property
@@ -218,7 +218,7 @@ class Problem:
     @property
     def is_exact(self) -> bool:
         """Whether arithmetic is exact: integers wrap, they never round, or there is room."""
-        return self.operand.is_exact or self.room > 0
+        return self.operand.is_exact or self.headroom > 0
 
     @property
     def buffer_bytes(self) -> int:

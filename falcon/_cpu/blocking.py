@@ -158,7 +158,7 @@ def with_more_workspace(problem: Problem, usual: Method) -> list[Method]:
 
 def _room(problem: Problem, limit: int | None, extra: int) -> int:
     """Bytes that the engine may use: what the pool keeps, or what the caller leaves it."""
-    room = _FIXED_ROOM if problem.reproducible else pool.shared().limit
+    workspace_bytes = _FIXED_ROOM if problem.reproducible else pool.shared().limit
     if limit is not None:
-        room = min(max(limit - extra, 1), largest_bytes())
-    return min(room, _WEIGHTED_ROOM) if problem.weighted else room
+        workspace_bytes = min(max(limit - extra, 1), largest_bytes())
+    return min(workspace_bytes, _WEIGHTED_ROOM) if problem.weighted else workspace_bytes

@@ -86,8 +86,8 @@ class NumpyBackend(Host):
                 whole = (problem.M, problem.N, problem.K)
                 options.append(Method(self.name, None, whole, classical_workspace(problem, limit)))
                 continue
-            room = kept_bytes() if limit is None else limit - finish
-            stages = Stages.within(problem, scheme, room)
+            workspace_bytes = kept_bytes() if limit is None else limit - finish
+            stages = Stages.within(problem, scheme, workspace_bytes)
             if stages is not None:
                 again = 1, stages.cuts[0], stages.cuts[2]  # sums of A serve all chunks along N
                 about: Any = {"again": again, "layout": stages}

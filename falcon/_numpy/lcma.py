@@ -79,10 +79,12 @@ class Stages:
         return cls(chunks, block, cuts, tuple(buffers), tuple(scratch), item)  # type: ignore[arg-type]
 
     @classmethod
-    def within(cls, problem: Problem, scheme: Scheme, room: int) -> Stages | None:
+    def within(cls, problem: Problem, scheme: Scheme, workspace_bytes: int) -> Stages | None:
         """Halve the largest dimension until the workspace fits; None if it never does."""
         chunks, formats = [problem.M, problem.N, problem.K], (scheme.m, scheme.n, scheme.k)
-        while (stages := cls.of(problem, scheme, tuple(chunks))).workspace > room:  # type: ignore[arg-type]
+        while (
+            stages := cls.of(problem, scheme, tuple(chunks))  # type: ignore[arg-type]
+        ).workspace > workspace_bytes:
             sizes = [chunk / parts for chunk, parts in zip(chunks, formats, strict=True)]
             largest = max(range(3), key=lambda axis: sizes[axis])
             if sizes[largest] < 2 * _SMALLEST_BLOCK:

@@ -27,7 +27,7 @@ class Cluster:
     addresses: tuple[str, ...] = ()  # of workers of equally many threads: tasks can be sent there
 
     @property
-    def room(self) -> int | None:
+    def task_bytes(self) -> int | None:
         """Bytes for each task that runs at the same time."""
         return None if self.memory is None else self.memory * self.workers // self.slots
 

@@ -100,7 +100,7 @@ class SchemeCandidates:
         """Return those whose blocks, coefficients and growth suit the problem and the limits."""
         least, most = policy.smallest_block, policy.nested_block * self._most_parts
         if problem.is_exact:  # nothing is rounded, but floats hold sums of few bits
-            max_growth = problem.room or inf
+            max_growth = problem.headroom or inf
         m, k, n = (min(size // least, most) for size in (problem.M, problem.K, problem.N))
         key = m, k, n, problem.is_exact, max_growth, policy.nested, policy.nested_block
         found = self._suited.get(key)

@@ -52,7 +52,7 @@ _KEY = (
 def digest(problem: Problem) -> str:
     """Return the key of a choice, which is that for operands by rows."""
     text = _KEY.format(problem, problem.K == 1)
-    text += f" with room {problem.room}" if problem.room else ""
+    text += f" with room {problem.headroom}" if problem.headroom else ""
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 

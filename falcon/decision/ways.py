@@ -216,11 +216,11 @@ def _why_refused(problem: Problem, method: Method, backend: Backend, options: Op
     if not (method.is_classical or panels_fit(problem, method.scheme, options, method.operand)):
         mib = panel_bytes(problem, method.scheme, method.operand) / 2**20
         return f"panels of {mib:.1f} MiB > memory_limit"
-    if problem.room and not method.is_classical:
+    if problem.headroom and not method.is_classical:
         rounded_up = 1 + method.scheme.k * method.again[2] / problem.K  # blocks of every pass
         growth = growth_of_sums(method.scheme) * rounded_up
-        if growth > problem.room:
-            return f"sums grow {growth:.1f} times, and are exact up to {problem.room:.1f}"
+        if growth > problem.headroom:
+            return f"sums grow {growth:.1f} times, and are exact up to {problem.headroom:.1f}"
     scheme, least = method.scheme, backend.policy(problem).smallest_chunk
     if scheme is not None and scheme.rank > 1:
         parts = (scheme.m, scheme.n, scheme.k)

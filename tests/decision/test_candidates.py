@@ -53,14 +53,14 @@ def test_what_is_known_of_nested_schemes_is_true_of_the_composition():
         assert x.sum_growth == pytest.approx(growth_of_sums(made), rel=1e-5)
 
 
-@pytest.mark.parametrize("room", [5.0, 20.0, 100.0])
-def test_where_floats_hold_integers_schemes_whose_sums_fit_are_candidates(room):
+@pytest.mark.parametrize("headroom", [5.0, 20.0, 100.0])
+def test_where_floats_hold_integers_schemes_whose_sums_fit_are_candidates(headroom):
     """No other is built, to be refused: that takes milliseconds for each."""
-    problem = Problem(8192, 8192, 8192, dtype_of("float64"), room=room)
+    problem = Problem(8192, 8192, 8192, dtype_of("float64"), headroom=headroom)
     suited = scheme_candidates().suited_to(problem, host_policy(problem), np.inf).candidates
-    wide = dataclasses.replace(problem, room=1e300)
+    wide = dataclasses.replace(problem, headroom=1e300)
     for x in scheme_candidates().suited_to(wide, host_policy(problem), np.inf).candidates:
-        assert (x in suited) == (growth_of_sums(x.scheme) <= room)
+        assert (x in suited) == (growth_of_sums(x.scheme) <= headroom)
 
 
 def test_panels_of_a_packed_operand_have_a_price():
