@@ -39,7 +39,7 @@ class GpuRunner(PlanRunner):
 
     _plan: Plan
 
-    def _of_matrices(
+    def _bind_matrices(
         self, a: Any, b: Any, c: Any, out: Any, alpha: Any, beta: Any, mirror: Any
     ) -> BoundRun:
         number = complex if self._plan.problem.operand.is_complex else float
@@ -63,7 +63,7 @@ class GpuRunner(PlanRunner):
             left.dtype is right.dtype is target.dtype
         )
 
-    def _of_batch(self, a: Any, b: Any, out: Any, alpha: Any) -> BoundRun | None:
+    def _bind_batch(self, a: Any, b: Any, out: Any, alpha: Any) -> BoundRun | None:
         library = library_of(a)
         if not self._is_one_call(library, a, b, out):
             return None
