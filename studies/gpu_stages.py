@@ -66,7 +66,7 @@ def measure(case, a, b, out, options):
         for stage in dict.fromkeys(x.stage for x in made)
     }
     alone = seconds_per_call(partial(run, *steps(classical)))
-    known = rates(backend, plan.problem, [backend], plan.method.operand)
+    known = rates(backend, plan.problem, [backend], plan.method.compute_type)
     predicted = dict(backend.predicted(plan.problem, plan.method, known).seconds)
     predicted["combine"] = predicted.pop("combine A") + predicted.pop("combine B")
     return {

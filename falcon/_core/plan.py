@@ -30,9 +30,9 @@ from .runner import FallbackRunner, Runner
 class Backend(Protocol):
     """The interface of backends, for host memory and for a GPU.
 
-    `falcon._backends` is the table of backends. `operand`, wherever it is a parameter: as which
-    elements are multiplied, if not as those of their own type (a row of `falcon._core.dtypes` with
-    an `arithmetic`).
+    `falcon._backends` is the table of backends. `compute_type`, wherever it is a parameter: as
+    which elements are multiplied, if not as those of their own type (a row of
+    `falcon._core.dtypes` with an `arithmetic`).
     """
 
     @property
@@ -54,14 +54,14 @@ class Backend(Protocol):
     def why_unavailable(self) -> str | None:
         """Return None if the backend runs here, else the reason in a short sentence."""
 
-    def why_not(self, problem: Problem, operand: DType | None = None) -> str | None:
+    def why_not(self, problem: Problem, compute_type: DType | None = None) -> str | None:
         """Return None if the backend can multiply the problem, else the reason.
 
         Of a weighted one, `b` is `Weighted` when the plan runs.
         """
 
     def why_classical_only(
-        self, problem: Problem, scheme: Scheme | None = None, operand: DType | None = None
+        self, problem: Problem, scheme: Scheme | None = None, compute_type: DType | None = None
     ) -> str | None:
         """Return why only the classical algorithm may run; None if LCMAs (or `scheme`) may.
 
@@ -76,7 +76,7 @@ class Backend(Protocol):
         problem: Problem,
         schemes: Iterable[Any],
         limit: int | None,
-        operand: DType | None = None,
+        compute_type: DType | None = None,
     ) -> list[Method]:
         """Return a method per scheme that can keep the workspace `limit`.
 
@@ -203,7 +203,7 @@ class Plan:
     @property
     def operand(self) -> DType:
         """The type as which the elements of A and B are multiplied."""
-        return self.method.operand or self.problem.operand
+        return self.method.compute_type or self.problem.operand
 
     @property
     def label(self) -> str:
@@ -287,7 +287,7 @@ class Plan:
 
     def _with_less_memory(self) -> Runner | None:
         """Return what runs where the workspace of "auto" is not to be had; None: nothing less."""
-        method = self.backend.candidates(self.problem, (None,), 1, self.method.operand)[0]
+        method = self.backend.candidates(self.problem, (None,), 1, self.method.compute_type)[0]
         less = method.workspace < self.workspace
         return self.backend.runner(self.instead(method, self.backend)) if less else None
 
@@ -302,8 +302,8 @@ class Plan:
         if self.rewrite is not None:
             return self.rewrite.fitted(self, problem)
         limit, how = self.options.workspace_limit, (problem, (self.scheme,))
-        within = self.backend.candidates(*how, limit, self.method.operand)
-        found = within or self.backend.candidates(*how, None, self.method.operand)
+        within = self.backend.candidates(*how, limit, self.method.compute_type)
+        found = within or self.backend.candidates(*how, None, self.method.compute_type)
         return replace(self, problem=problem, method=found[0])
 
     def __call__(self, a: Any, b: Any, out: Any = None) -> Any:
@@ -350,7 +350,7 @@ class Plan:
         kept = ["why", "seconds", "guarded", "optional", "options", "rates"]
         kept += ["method", "parts", "rewrite"] if self.rewrite is not None else []
         about = {name: getattr(self, name) for name in kept}
-        return _restored, (self.problem, self.backend, self.scheme, self.method.operand, about)
+        return _restored, (self.problem, self.backend, self.scheme, self.method.compute_type, about)
 
     def __repr__(self) -> str:
         return f"<Plan {self.problem}: {self.method.label} on backend {self.backend.name}>"
@@ -371,17 +371,17 @@ class Plan:
 
 
 def _restored(
-    problem: Problem, backend: Any, scheme: Any, operand: DType | None, about: dict[str, Any]
+    problem: Problem, backend: Any, scheme: Any, compute_type: DType | None, about: dict[str, Any]
 ) -> Plan:
     """Return a pickled plan, with the same scheme and backend; `about`: its other fields."""
     reason = backend.why_unavailable()
     if reason is None and "parts" not in about:
-        reason = backend.why_not(problem, operand)
+        reason = backend.why_not(problem, compute_type)
     if reason is not None:
         raise ValueError(f"a plan for backend {backend.name!r} cannot be loaded here: {reason}")
     if "method" not in about:
         limit = about["options"].workspace_limit
-        found = backend.candidates(problem, (scheme,), limit, operand)
+        found = backend.candidates(problem, (scheme,), limit, compute_type)
         if not found:
             raise ValueError(f"workspace_limit is {limit}, which {scheme!r} exceeds")
         about = {**about, "method": found[0]}

@@ -168,7 +168,7 @@ def _kept(plan: Plan, options: Options) -> dict[str, Any]:
 
 def _check_limit(plan: Plan) -> None:
     limit = plan.options.memory_limit
-    needed = panel_bytes((plan.reals or plan).problem, plan.scheme, plan.method.operand)
+    needed = panel_bytes((plan.reals or plan).problem, plan.scheme, plan.method.compute_type)
     if limit is not None and needed > limit:
         raise ValueError(
             f"memory_limit is {limit} bytes; the panels of b for {plan.label} multiplication hold "

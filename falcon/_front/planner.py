@@ -148,7 +148,7 @@ def predicted(made: Plan) -> Candidate:
     if made.seconds:
         return Candidate(made.method, made.seconds)
     problem, backend = made.problem, get_backend(made.method.backend)
-    known = rates(backend, problem, _backends_for(problem, "auto"), made.method.operand)
+    known = rates(backend, problem, _backends_for(problem, "auto"), made.method.compute_type)
     return backend.predicted(problem, made.method, known)
 
 

@@ -195,9 +195,9 @@ class Steps:
     @lazy
     def _alone(self) -> GpuRunner:
         plan = self._plan.reals or self._plan
-        operand = None if plan.method.splits > 1 else plan.method.operand
+        compute_type = None if plan.method.splits > 1 else plan.method.compute_type
         limits = replace(plan.options, workspace_limit=None)
-        method = plan.backend.candidates(plan.problem, (None,), None, operand)[0]
+        method = plan.backend.candidates(plan.problem, (None,), None, compute_type)[0]
         how: dict[str, Any] = {"guarded": False, "optional": False, "options": limits}
         made, whole = replace(plan, method=method, **how), self._plan
         if whole is plan:

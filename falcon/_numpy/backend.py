@@ -54,17 +54,17 @@ class NumpyBackend(Host):
         """NumPy is a dependency: always available."""
         return None
 
-    def why_not(self, problem: Problem, operand: DType | None = None) -> str | None:
+    def why_not(self, problem: Problem, compute_type: DType | None = None) -> str | None:
         """NumPy multiplies everything, in the type of the operands."""
         if problem.is_wide:
             return f"NumPy multiplies {problem.operand} to {problem.operand}, not {problem.result}"
-        return None if operand is None else f"NumPy has no kernels for {operand}"
+        return None if compute_type is None else f"NumPy has no kernels for {compute_type}"
 
     def why_classical_only(
-        self, problem: Problem, scheme: Scheme | None = None, operand: DType | None = None
+        self, problem: Problem, scheme: Scheme | None = None, compute_type: DType | None = None
     ) -> str | None:
         """LCMAs run only if sums of elements are as precise as sums of products."""
-        row, reason = problem.operand, self.why_not(problem, operand)
+        row, reason = problem.operand, self.why_not(problem, compute_type)
         if reason is None and row is not problem.accumulator:
             return f"sums of {row} would be rounded to {row} before they are multiplied"
         return reason
@@ -78,7 +78,7 @@ class NumpyBackend(Host):
         problem: Problem,
         schemes: Iterable[Scheme | None],
         limit: int | None,
-        operand: DType | None = None,
+        compute_type: DType | None = None,
     ) -> list[Method]:
         options, finish = [], finish_bytes(problem)
         for scheme in schemes:

@@ -68,13 +68,13 @@ class Search(Methods):
     def _first_within(self) -> list[Way]:
         """Return a way for each arithmetic: the first whose classical algorithm keeps the limit."""
         first: dict[Any, Way] = {}
-        for operand in dict.fromkeys(x.operand for x in self.ways):
-            some = [x for x in self.ways if x.operand is operand]
+        for compute_type in dict.fromkeys(x.compute_type for x in self.ways):
+            some = [x for x in self.ways if x.compute_type is compute_type]
             if self.options.workspace_limit is not None and len(some) > 1:
                 fits = (x for x in some if within_limit(self.methods_of(x, None)[0], self.options))
-                first[operand] = next(fits, some[0])
+                first[compute_type] = next(fits, some[0])
             else:
-                first[operand] = some[0]
+                first[compute_type] = some[0]
         return list(first.values())
 
     def _why_classical(self, way: Way) -> str | None:
@@ -82,7 +82,7 @@ class Search(Methods):
         if self.options.scheme == "classical":
             return "requested"
         too_small = self.policy.why_too_small(self.problem)
-        return too_small or way.backend.why_classical_only(self.problem, None, way.operand)
+        return too_small or way.backend.why_classical_only(self.problem, None, way.compute_type)
 
     def _classical(self, way: Way, why: str) -> Plan:
         """Return the plan of the classical algorithm, which nothing competes with."""
@@ -110,7 +110,7 @@ class Search(Methods):
         reason = None
         if problem.operand.is_exact and not scheme.is_integral:
             reason = "it has fractional coefficients and the dtype is exact"
-        reasons = [x.backend.why_classical_only(problem, None, x.operand) for x in self.ways]
+        reasons = [x.backend.why_classical_only(problem, None, x.compute_type) for x in self.ways]
         able = [x for x, why in zip(self.ways, reasons, strict=True) if why is None]
         if reason is not None or not able:
             reason = reason or reasons[0]
@@ -119,7 +119,7 @@ class Search(Methods):
             found = self.methods_of(way, scheme)
             if found:
                 return Plan(problem, way.backend, found[0], "requested", options=options)
-        unlimited = (x.backend.candidates(problem, (scheme,), None, x.operand) for x in able)
+        unlimited = (x.backend.candidates(problem, (scheme,), None, x.compute_type) for x in able)
         usual = [method.workspace for some in unlimited for method in some]
         needed = f"; without a limit it takes {min(usual)} bytes" if usual else ""
         raise ValueError(
@@ -153,7 +153,7 @@ class Search(Methods):
                 self.rates(way),
                 limit=fastest,
                 most_bytes=self.options.workspace_limit,
-                operand=way.operand,
+                compute_type=way.compute_type,
             )
             hopeful += (
                 (
@@ -167,7 +167,7 @@ class Search(Methods):
         while hopeful and hopeful[0][0] <= fastest:
             number, at = divmod(heappop(hopeful)[1], len(suited))
             way = compared[number]
-            if not panels_fit(problem, facts[at], self.options, way.operand):
+            if not panels_fit(problem, facts[at], self.options, way.compute_type):
                 continue
             for method in self.methods_of(way, suited[at].scheme):
                 fastest = min(fastest, self._add(way, method))
@@ -175,8 +175,8 @@ class Search(Methods):
 
     def _why(self, best: Candidate) -> str:
         """Say what the choice gains over the classical algorithm, and over the own arithmetic."""
-        operand = best.method.operand
-        alike = [x for x in self.kept if x.method.operand is operand]
+        compute_type = best.method.compute_type
+        alike = [x for x in self.kept if x.method.compute_type is compute_type]
         classical = [x for x in alike if x.method.is_classical]
         told = []
         if not best.method.is_classical:
@@ -185,8 +185,8 @@ class Search(Methods):
                 near = min(classical, key=lambda x: x.total)
                 name = f"{near.method.backend} classical" if self.library else "classical"
                 told = [f"predicted {near.total / best.total:.3f} x as fast as {name}"]
-        others = [x.total for x in self.kept if x.method.operand is not operand]
-        if others and operand is not self.ways[0].operand:
+        others = [x.total for x in self.kept if x.method.compute_type is not compute_type]
+        if others and compute_type is not self.ways[0].compute_type:
             taken = ", taken where a sum may exceed 53 bits," if self.problem.is_exact else ""
             longer = min(others) / best.total
             told.append(f"{self.problem.operand} arithmetic{taken} {longer:.2f} x as long")
@@ -227,7 +227,8 @@ class Search(Methods):
                 return None
             if way.backend.name != choice.backend or (
                 scheme is not None
-                and way.backend.why_classical_only(self.problem, scheme, way.operand) is not None
+                and way.backend.why_classical_only(self.problem, scheme, way.compute_type)
+                is not None
             ):
                 continue
             for method in self.methods_of(way, scheme):

@@ -42,7 +42,7 @@ def uses_tf32(dtype: torch.dtype) -> bool:
 
 def is_library(plan: Plan) -> bool:
     """Whether a plan is classical, in the arithmetic of the operands: a call of the library."""
-    return plan.scheme is None and plan.method.operand is None
+    return plan.scheme is None and plan.method.compute_type is None
 
 
 def is_stock(a: Tensor, b: Tensor, **options: Any) -> bool:

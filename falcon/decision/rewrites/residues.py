@@ -254,7 +254,7 @@ def _candidate(
     part, count, name = made.parts[0].plan, len(made.parts), made.method.name
     moduli, engine = len(way.moduli), min(backends, key=lambda x: x.is_library)
     M, N, K = problem.M, problem.N, problem.K
-    known = rates(part.backend, part.problem, backends, part.method.operand)
+    known = rates(part.backend, part.problem, backends, part.method.compute_type)
     times = part.backend.predicted(part.problem, part.method, known)
     sums = count * M * N
     nbytes = way.nbytes(M, N, K) + (count - 1) * way.nbytes(M, N, 0)
