@@ -100,21 +100,21 @@ class DType:
         return self if self.pair is None or self.arithmetic is not None else self.pair[0]
 
     @property
-    def parts(self) -> int:
-        """Numbers by which an element is multiplied: 1 but for parts of float32."""
-        return 1 if self.arithmetic is None else self.arithmetic.parts
+    def splits(self) -> int:
+        """Numbers by which an element is multiplied: 1 but for splits of float32."""
+        return 1 if self.arithmetic is None else self.arithmetic.splits
 
     @property
     def multiplied(self) -> DType:
         """The type of these numbers, of A's elements."""
-        if self.arithmetic is None or self.parts == 1:
+        if self.arithmetic is None or self.splits == 1:
             return self.left
-        return _KNOWN[self.arithmetic.part]
+        return _KNOWN[self.arithmetic.split_type]
 
     @property
     def panel_bytes(self) -> int:
         """Bytes of all numbers by which an element is multiplied."""
-        return self.parts * self.multiplied.itemsize
+        return self.splits * self.multiplied.itemsize
 
     @property
     def numpy(self) -> np.dtype:

@@ -50,7 +50,7 @@ class Method:
     @property
     def splits(self) -> int:
         """Numbers by which an element is multiplied: 1 but for splits of float32."""
-        return 1 if self.compute_type is None else self.compute_type.parts
+        return 1 if self.compute_type is None else self.compute_type.splits
 
     @property
     def is_classical(self) -> bool:

@@ -90,7 +90,7 @@ class Backend(Protocol):
         """Return what runs a plan of this backend."""
 
     def reduce(
-        self, terms: Any, parts: Any, modulus: int, carry: int = 0, threads: int = 1
+        self, terms: Any, outputs: Any, modulus: int, carry: int = 0, threads: int = 1
     ) -> None:
         """Write weighted sums of matrices modulo p: `falcon._numpy.residues.modulo`."""
 

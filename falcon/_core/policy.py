@@ -40,7 +40,7 @@ class Policy:
     # fewer bytes there are for it, the more chunks.
     holds_panels: bool = False
     # Whether "auto" may multiply float32 by parts.
-    by_parts: bool = True
+    by_splits: bool = True
     # Why the classical algorithm was chosen; why a faster candidate was not.
     no_gain: str = "no scheme is predicted to be faster"
     too_little: str = "faster by too little to be sure"

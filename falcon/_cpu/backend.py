@@ -106,10 +106,10 @@ class CpuBackend(Host):
         return CpuRunner(plan)
 
     def reduce(
-        self, terms: Any, parts: Any, modulus: int, carry: int = 0, threads: int = 1
+        self, terms: Any, outputs: Any, modulus: int, carry: int = 0, threads: int = 1
     ) -> None:
         """Reduce sums modulo p by the engine."""
-        modulo(terms, parts, modulus, carry, threads)
+        modulo(terms, outputs, modulus, carry, threads)
 
     def without_plans(self, library: Callable[..., Any]) -> Callable[..., Any] | None:
         """Return a function of a, b and out that multiplies small float arrays; of others None.

@@ -49,7 +49,7 @@ def method(
         scheme=engine_scheme(scheme) if packed is None else packed.scheme,
         limit=_room(problem, limit, extra),
         packed=packed,
-        is_buffered=needs_buffer(problem, scheme, row.parts),
+        is_buffered=needs_buffer(problem, scheme, row.splits),
     )
     b_in_place = (
         layout.b_in_place

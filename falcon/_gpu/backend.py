@@ -96,7 +96,7 @@ class GpuBackend:
     def policy(self, problem: Problem) -> Policy:
         policy = _POLICY_16_BITS if problem.operand.itemsize == 2 else _POLICY
         assert problem.device is not None
-        return policy if cublas.knows_sums(problem.device) else replace(policy, by_parts=False)
+        return policy if cublas.knows_sums(problem.device) else replace(policy, by_splits=False)
 
     def candidates(
         self,
@@ -252,7 +252,7 @@ def _growth(problem: Problem, scheme: Scheme | None, layout: Layout, inner: int)
     assert scheme_to_run is not None  # for type checkers
     if how is not None:
         growth = max(how.growth, 1.0) * (1.0 if scheme is None else scheme.rms_growth)
-        if how.parts > 1:  # what is truncated shrinks all products alike: sums do not magnify it
+        if how.splits > 1:  # what is truncated shrinks all products alike: sums do not magnify it
             longest = products(scheme_to_run).groups[0].length
             assert problem.device is not None
             index, inner = problem.device, longest * inner

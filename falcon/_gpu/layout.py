@@ -122,7 +122,7 @@ def layout_of(
     `usual`: bytes of the sums and products where there is no limit.
     `fused`: one kernel forms products by parts.
     """
-    scheme_to_run = _WHOLE if scheme is None and operand.parts > 1 else scheme
+    scheme_to_run = _WHOLE if scheme is None and operand.splits > 1 else scheme
     copies = _copies(problem, scheme_to_run)
     if scheme_to_run is None:
         tiles = [x[1:4] for x in triangle(problem.M)] if problem.symmetric else []
@@ -131,7 +131,7 @@ def layout_of(
         return Layout(None, operand, Buffers(*copies, fixed=_fixed(operand, sizes)))
     block = block_sizes(problem.M, problem.N, problem.K, scheme_to_run)
     workspace_bytes = usual if limit is None else limit - sum(copies)
-    centred = operand.parts > 1 and not (fused or problem.short_sums)
+    centred = operand.splits > 1 and not (fused or problem.short_sums)
     chunk = chunk_within(block, problem, scheme_to_run, workspace_bytes, operand, centred)
     if chunk is None and scheme is None:
         chunk = block_sizes(1, 1, problem.K if problem.packed else 1, scheme_to_run)

@@ -49,7 +49,7 @@ class GpuRunner(PlanRunner):
         """Whether one strided-batched product of cuBLAS multiplies a batch."""
         whole = [library.broadcast(x, (*out.shape[:-2], *x.shape[-2:])) for x in (a, b)]
         plan, (left, right, target) = self._plan, map(library.batch, (*whole, out))
-        able = plan.method.is_classical and plan.operand.parts == 1
+        able = plan.method.is_classical and plan.operand.splits == 1
         able = able and plan.options.workspace_limit is None
         able = able and not plan.method.layout.buffers.fixed  # which is that of one product
         if plan.problem.symmetric:  # a launch mirrors at most so many

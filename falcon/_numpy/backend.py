@@ -100,10 +100,10 @@ class NumpyBackend(Host):
         return NumpyRunner(plan)
 
     def reduce(
-        self, terms: Any, parts: Any, modulus: int, carry: int = 0, threads: int = 1
+        self, terms: Any, outputs: Any, modulus: int, carry: int = 0, threads: int = 1
     ) -> None:
         """Reduce sums modulo p by NumPy's loops."""
-        modulo(terms, parts, modulus, carry, threads)
+        modulo(terms, outputs, modulus, carry, threads)
 
     def pack(self, b: np.ndarray, plan: Plan) -> np.ndarray:
         """Copy `b` for BLAS; its sums are formed again in every product."""

@@ -61,10 +61,10 @@ class Stages:
         m, k, n = scheme.format
         sizes, formats = (problem.M, problem.N, problem.K), (m, n, k)
         axes = list(zip(sizes, chunks, formats, strict=True))
-        rows, columns, inner = (-(-chunk // parts) for _, chunk, parts in axes)
+        rows, columns, inner = (-(-chunk // n_blocks) for _, chunk, n_blocks in axes)
         cuts = tuple(-(-size // max(chunk, 1)) for size, chunk, _ in axes)
         # The last chunk of a dimension may be smaller, so any block may turn out ragged.
-        is_ragged = any(not c or size % c or c % parts for size, c, parts in axes)
+        is_ragged = any(not c or size % c or c % n_blocks for size, c, n_blocks in axes)
         combines = (
             (combine_a(scheme), m * k, rows, inner, False),
             (combine_b(scheme), k * n, inner, columns, False),
@@ -85,7 +85,7 @@ class Stages:
         while (
             stages := cls.of(problem, scheme, tuple(chunks))  # type: ignore[arg-type]
         ).workspace > workspace_bytes:
-            sizes = [chunk / parts for chunk, parts in zip(chunks, formats, strict=True)]
+            sizes = [chunk / n_blocks for chunk, n_blocks in zip(chunks, formats, strict=True)]
             largest = max(range(3), key=lambda axis: sizes[axis])
             if sizes[largest] < 2 * _SMALLEST_BLOCK:
                 return None

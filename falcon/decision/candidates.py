@@ -114,8 +114,8 @@ class SchemeCandidates:
 
     @lazy
     def _most_parts(self) -> int:
-        parts = ((x.counts.m, x.counts.k, x.counts.n) for x in self.all)
-        return int(max(map(max, parts), default=0))
+        n_blocks = ((x.counts.m, x.counts.k, x.counts.n) for x in self.all)
+        return int(max(map(max, n_blocks), default=0))
 
 
 def _suits(
@@ -131,8 +131,8 @@ def _suits(
     if x.outer is not None and not nested and x.name != _OUTER:
         return False
     larger = 1 if x.outer is None else nested_block
-    parts = (x.counts.m, x.counts.k, x.counts.n)
-    if not all(part * larger <= most for part, most in zip(parts, (m, k, n), strict=True)):
+    n_blocks = (x.counts.m, x.counts.k, x.counts.n)
+    if not all(part * larger <= most for part, most in zip(n_blocks, (m, k, n), strict=True)):
         return False
     growth = x.sum_growth if exact else x.rms_growth
     return growth <= max_growth and (x.is_integral or not exact)

@@ -170,7 +170,7 @@ def _others(problem: Problem, options: Options, backends: Sequence[Backend]) -> 
         return
     for x in backends:
         is_allowed = options.backend in ("auto", x.name)
-        may = x.policy(problem).by_parts or row.parts == 1
+        may = x.policy(problem).by_splits or row.splits == 1
         if is_allowed and may and x.why_classical_only(problem, None, row) is None:
             classical = x.candidates(problem, (None,), options.workspace_limit, row)[0]
             if within_limit(classical, options):  # other arithmetic may need more
@@ -225,8 +225,8 @@ def _why_refused(problem: Problem, method: Method, backend: Backend, options: Op
             return f"sums grow {growth:.1f} times, and are exact up to {problem.headroom:.1f}"
     scheme, least = method.scheme, backend.policy(problem).smallest_chunk
     if scheme is not None and scheme.rank > 1:
-        parts = (scheme.m, scheme.n, scheme.k)
-        if any(size < part * least for size, part in zip(method.chunks, parts, strict=True)):
+        n_blocks = (scheme.m, scheme.n, scheme.k)
+        if any(size < part * least for size, part in zip(method.chunks, n_blocks, strict=True)):
             return f"blocks would be smaller than {least}"
     return ""
 
