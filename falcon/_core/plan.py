@@ -303,8 +303,8 @@ class Plan:
             return self.rewrite.fitted(self, problem)
         limit, how = self.options.workspace_limit, (problem, (self.scheme,))
         within = self.backend.candidates(*how, limit, self.method.compute_type)
-        found = within or self.backend.candidates(*how, None, self.method.compute_type)
-        return replace(self, problem=problem, method=found[0])
+        methods = within or self.backend.candidates(*how, None, self.method.compute_type)
+        return replace(self, problem=problem, method=methods[0])
 
     def __call__(self, a: Any, b: Any, out: Any = None) -> Any:
         """Multiply two matrices of the planned shapes and dtype; modulo p, of any integers.
@@ -317,14 +317,14 @@ class Plan:
             An operand has another shape or dtype than planned, or `out` overlaps an operand; or the
             plan is for a packed operand.
         """
-        p, known = self.problem, self.backend.matrix
+        p, as_matrix = self.problem, self.backend.matrix
         if p.packed or p.count > 1:
             what, how = ("a packed operand", "gemm") if p.packed else ("a batch", "matmul")
             raise ValueError(f"this plan is for {what}: multiply by falcon.{how}(a, b)")
-        left, right = known("a", a, p.device), known("b", b, p.device)
+        left, right = as_matrix("a", a, p.device), as_matrix("b", b, p.device)
         a, b = left.owner, right.owner
         out = self.backend.empty((p.M, p.N), p.result, a) if out is None else out
-        target = known("out", out, p.device)
+        target = as_matrix("out", out, p.device)
         where = "" if p.device is None else f" on cuda:{p.device}"
         for name, x, shape, kind in (
             ("a", left, (p.M, p.K), p.operand.left),
@@ -340,17 +340,20 @@ class Plan:
             raise ValueError("b is not a.T in the same memory; this plan is for symmetric products")
         if target.overlaps(left) or target.overlaps(right):
             raise ValueError("out overlaps an operand; falcon.gemm handles that, a plan does not")
-        about = left, right, None, target, (p.operand, p.result), self.options
-        lies = Problem.of(*about, device=p.device, symmetric=p.symmetric)
+        types = p.operand, p.result
+        lies = Problem.of(
+            left, right, None, target, types, self.options, device=p.device, symmetric=p.symmetric
+        )
         self.fitted(lies).runner(a, b, None, out)
         return out
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the decision; chunks are computed again on the machine that loads it."""
-        kept = ["why", "seconds", "guarded", "optional", "options", "rates"]
-        kept += ["method", "parts", "rewrite"] if self.rewrite is not None else []
-        about = {name: getattr(self, name) for name in kept}
-        return _restored, (self.problem, self.backend, self.scheme, self.method.compute_type, about)
+        names = ["why", "seconds", "guarded", "optional", "options", "rates"]
+        names += ["method", "parts", "rewrite"] if self.rewrite is not None else []
+        fields = {name: getattr(self, name) for name in names}
+        arguments = self.problem, self.backend, self.scheme, self.method.compute_type, fields
+        return _restored, arguments
 
     def __repr__(self) -> str:
         return f"<Plan {self.problem}: {self.method.label} on backend {self.backend.name}>"
@@ -371,18 +374,18 @@ class Plan:
 
 
 def _restored(
-    problem: Problem, backend: Any, scheme: Any, compute_type: DType | None, about: dict[str, Any]
+    problem: Problem, backend: Any, scheme: Any, compute_type: DType | None, fields: dict[str, Any]
 ) -> Plan:
-    """Return a pickled plan, with the same scheme and backend; `about`: its other fields."""
+    """Return a pickled plan, with the same scheme and backend; `fields`: its others."""
     reason = backend.why_unavailable()
-    if reason is None and "parts" not in about:
+    if reason is None and "parts" not in fields:
         reason = backend.why_not(problem, compute_type)
     if reason is not None:
         raise ValueError(f"a plan for backend {backend.name!r} cannot be loaded here: {reason}")
-    if "method" not in about:
-        limit = about["options"].workspace_limit
-        found = backend.candidates(problem, (scheme,), limit, compute_type)
-        if not found:
+    if "method" not in fields:
+        limit = fields["options"].workspace_limit
+        methods = backend.candidates(problem, (scheme,), limit, compute_type)
+        if not methods:
             raise ValueError(f"workspace_limit is {limit}, which {scheme!r} exceeds")
-        about = {**about, "method": found[0]}
-    return Plan(problem, backend, **about)
+        fields = {**fields, "method": methods[0]}
+    return Plan(problem, backend, **fields)

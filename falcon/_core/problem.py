@@ -131,9 +131,13 @@ class Problem:
             out = dense(0, (*batch, M, N), result)
         squares = device is not None and (bool(symmetric) or a.is_transpose(b))
         if device is not None:
-            able = options.scheme in ("auto", "classical")  # by name it computes all of C
-            found = squares and not (packed or c is not None) and M >= _LEAST_TRIANGLE_ON_GPU
-            symmetric = "full" if able and not operand.is_complex and (symmetric or found) else ""
+            scheme_allows = options.scheme in ("auto", "classical")  # by name it computes all of C
+            is_gram = squares and not (packed or c is not None) and M >= _LEAST_TRIANGLE_ON_GPU
+            symmetric = (
+                "full"
+                if scheme_allows and not operand.is_complex and (symmetric or is_gram)
+                else ""
+            )
         elif symmetric or not (packed or c is not None):
             symmetric = _part_of(a, b, operand, options, symmetric)
         layout = _layout(a, b, c, out, types, device, packed, symmetric)

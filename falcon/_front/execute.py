@@ -54,10 +54,10 @@ class Product:
     @property
     def problem(self) -> Problem:
         """What is to be multiplied."""
-        known, (left, right) = self.adapter.matrix, (self.operand.left, self.operand.right)
-        a = dense(0, self.a, left) if type(self.a) is tuple else known(self.a)
-        b = dense(0, self.b, right) if type(self.b) is tuple else known(self.b)
-        c, out = (None if x is None else known(x) for x in (self.c, self.out))
+        as_matrix, (left, right) = self.adapter.matrix, (self.operand.left, self.operand.right)
+        a = dense(0, self.a, left) if type(self.a) is tuple else as_matrix(self.a)
+        b = dense(0, self.b, right) if type(self.b) is tuple else as_matrix(self.b)
+        c, out = (None if x is None else as_matrix(x) for x in (self.c, self.out))
         how: dict[str, Any] = {"packed": self.packed is not None, "symmetric": self.symmetric}
         how["weighted"] = self.weights is not None
         types, device = (self.operand, self.dtype), self.adapter.device

@@ -80,8 +80,8 @@ def matmul(
     (5, 2)
     """
     arguments = stated(options, dtype)
-    if (known := recall(a, b, out, arguments)) is not None:
-        return known
+    if (recalled := recall(a, b, out, arguments)) is not None:
+        return recalled
     if booleans.are_numpys(a, b, out, arguments):
         return original.matmul(a, b, out)
     if isinstance(out, tuple) and len(out) == 1:
@@ -99,26 +99,26 @@ def _product(
 ) -> Any:
     """Multiply operands that are not packed, and keep how; return `out`, or the new result."""
     state = State.now()
-    chosen = resolve_options("matmul", KEYWORDS, options, adapter.device)
-    if dtype is None and booleans.are_counted(a, b, out, chosen):
+    resolved = resolve_options("matmul", KEYWORDS, options, adapter.device)
+    if dtype is None and booleans.are_counted(a, b, out, resolved):
         counts = matmul(a.view(np.uint8), b.view(np.uint8), dtype="int32", **options)
         return np.not_equal(counts, 0, out=out)
-    if isinstance(chosen.modulus, tuple):
-        result, done = _by_moduli(adapter, a, b, out, dtype, chosen)
-        remember((a, b, None, out), arguments, state, done, result, adapter)
+    if isinstance(resolved.modulus, tuple):
+        result, how = _by_moduli(adapter, a, b, out, dtype, resolved)
+        remember((a, b, None, out), arguments, state, how, result, adapter)
         return result
-    result = numpy_product(adapter, a, b, out, dtype, chosen)
+    result = numpy_product(adapter, a, b, out, dtype, resolved)
     if result is not NotImplemented:
         return result
     left, right = adapter.array("a", a), adapter.array("b", b)
     target = None if out is None else adapter.target(out)
     with adapter.current():
         read = {"a": left, "b": right}
-        written = result_type(adapter, read, dtype, target, chosen.one_modulus)
-        types = operand_type(adapter, [left, right], written, chosen), written
+        written = result_type(adapter, read, dtype, target, resolved.one_modulus)
+        types = operand_type(adapter, [left, right], written, resolved), written
         like = alike(dtype, (left, right))
-        result, done = _multiplied(adapter, left, right, target, types, like, chosen)
-        remember((a, b, None, target), arguments, state, done, result, adapter)
+        result, how = _multiplied(adapter, left, right, target, types, like, resolved)
+        remember((a, b, None, target), arguments, state, how, result, adapter)
     return result if len(result.shape) else adapter.scalar(result)
 
 

@@ -117,12 +117,12 @@ def _key(problem: Problem, options: Options) -> tuple:
 def plan_for(problem: Problem, options: Options) -> Plan:
     """Return the cached plan of a problem, or make one."""
     key = _key(problem, options)
-    found = _plans.get(key)
-    if found is not None:
-        return found
+    cached = _plans.get(key)
+    if cached is not None:
+        return cached
     backends = _backends_for(problem, options.backend)
     try:
-        made = decide(problem, options, backends)
+        plan = decide(problem, options, backends)
     except MemoryError as error:  # a GPU cannot be measured: the next call tries again
         if problem.device is None:
             raise
@@ -131,10 +131,10 @@ def plan_for(problem: Problem, options: Options) -> Plan:
     with _plans_lock.lock:
         while len(_plans) >= _CACHED_PLANS:
             del _plans[next(iter(_plans))]
-        _plans[key] = made
+        _plans[key] = plan
     if options.verbose:
-        _show(made)
-    return made
+        _show(plan)
+    return plan
 
 
 def is_kept(plan: Plan) -> bool:
@@ -142,14 +142,14 @@ def is_kept(plan: Plan) -> bool:
     return _plans.get(_key(plan.problem, plan.options)) is plan
 
 
-def predicted(made: Plan) -> Candidate:
+def predicted(plan: Plan) -> Candidate:
     """Return a plan's option with its predicted seconds."""
-    made = made.reals or made
-    if made.seconds:
-        return Candidate(made.method, made.seconds)
-    problem, backend = made.problem, get_backend(made.method.backend)
-    known = rates(backend, problem, _backends_for(problem, "auto"), made.method.compute_type)
-    return backend.predicted(problem, made.method, known)
+    plan = plan.reals or plan
+    if plan.seconds:
+        return Candidate(plan.method, plan.seconds)
+    problem, backend = plan.problem, get_backend(plan.method.backend)
+    measured = rates(backend, problem, _backends_for(problem, "auto"), plan.method.compute_type)
+    return backend.predicted(problem, plan.method, measured)
 
 
 def compared_seconds_of(made: Plan) -> float:

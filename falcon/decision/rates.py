@@ -92,27 +92,27 @@ def rates(
     machine, device = profile(backends, problem.device), problem.device
     entry = backend.name, row.name, problem.threads
     key = *entry, device, revision()
-    found = _rates.get(key)
-    if found is None and (device is not None or not _is_shipped(backend.name)):
-        found = machine.rates.get(entry)
-        if found is None:
+    entry_rates = _rates.get(key)
+    if entry_rates is None and (device is not None or not _is_shipped(backend.name)):
+        entry_rates = machine.rates.get(entry)
+        if entry_rates is None:
             _log.info("falcon: measuring %s %s (a second, once)", *entry[:2])
-            found = backend.measure(row, problem.threads, device=device)
+            entry_rates = backend.measure(row, problem.threads, device=device)
             if not machine.pinned:  # only `tune` writes to that file
-                add(backends, device, {entry: found})
-    elif found is None:
-        found = _host_rates(backend, row, problem.threads, backends, machine)
-    return _rates.setdefault(key, found)
+                add(backends, device, {entry: entry_rates})
+    elif entry_rates is None:
+        entry_rates = _host_rates(backend, row, problem.threads, backends, machine)
+    return _rates.setdefault(key, entry_rates)
 
 
 def _host_rates(
     backend: Backend, row: DType, threads: int, backends: Sequence[Backend], machine: MachineProfile
 ) -> Rates:
-    known, least = _measured(backend, row, backends, machine), 0.0
-    if not known:
-        known = {x.threads: x.rates for x in _rows_of(backend, row, backends)}
-        least = BANDWIDTH_PER_CPU * (os.cpu_count() or 1)
-    return on_threads(known, threads, least / row.itemsize)
+    by_threads, least_bandwidth = _measured(backend, row, backends, machine), 0.0
+    if not by_threads:
+        by_threads = {x.threads: x.rates for x in _rows_of(backend, row, backends)}
+        least_bandwidth = BANDWIDTH_PER_CPU * (os.cpu_count() or 1)
+    return on_threads(by_threads, threads, least_bandwidth / row.itemsize)
 
 
 @cache

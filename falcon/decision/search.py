@@ -41,25 +41,25 @@ class Search(Methods):
         options = self.options
         if isinstance(options.scheme, Scheme):
             return self._requested(options.scheme)
-        chosen = self._first_within()
-        reason = {x: self._why_classical(x) for x in chosen}
-        able = chosen
+        first = self._first_within()
+        reason = {x: self._why_classical(x) for x in first}
+        with_schemes = first
         library, own = self.library, self.own
-        if library and own and chosen[0] is self.ways[0] and reason[chosen[0]] is None:
-            able = [own, *chosen[1:]]
-            chosen = [*dict.fromkeys([chosen[0], own, library]), *chosen[1:]]
+        if library and own and first[0] is self.ways[0] and reason[first[0]] is None:
+            with_schemes = [own, *first[1:]]
+            first = [*dict.fromkeys([first[0], own, library]), *first[1:]]
             reason[own] = self._why_classical(own)
-        if len(chosen) == 1 and reason[chosen[0]] is not None:
-            return self._classical(chosen[0], str(reason[chosen[0]]))
-        for way in chosen:
+        if len(first) == 1 and reason[first[0]] is not None:
+            return self._classical(first[0], str(reason[first[0]]))
+        for way in first:
             for method in self.methods_of(way, None):
                 self._add(way, method)
-        compared = self._compare([x for x in able if reason[x] is None])
+        compared = self._compare([x for x in with_schemes if reason[x] is None])
         if not self.kept:
             raise self._limit_error(self.refused[0].method)
         best = preferred(self.kept, self.policy)
-        why = reason[chosen[0]] or self.policy.no_gain
-        if not compared and reason[chosen[0]] is None:
+        why = reason[first[0]] or self.policy.no_gain
+        if not compared and reason[first[0]] is None:
             why = f"no scheme is within max_growth {options.max_growth:.2f}"
         why = self._why(best) or why
         del self.kept[:], self.weights[:], self.refused[:]  # the plan keeps its search
@@ -144,7 +144,7 @@ class Search(Methods):
         # Without the common model options have their own growth.
         most = self.options.max_growth if policy.common_model else inf
         suited, facts = scheme_candidates().suited_to(problem, policy, most)
-        hopeful: list[tuple[float, int]] = []  # bounds; the scheme of a way, the ways in turn
+        by_bound: list[tuple[float, int]] = []  # bounds; the scheme of a way, the ways in turn
         for number, way in enumerate(compared):
             bounds = least_seconds(
                 problem,
@@ -155,7 +155,7 @@ class Search(Methods):
                 most_bytes=self.options.workspace_limit,
                 compute_type=way.compute_type,
             )
-            hopeful += (
+            by_bound += (
                 (
                     x * way.price * policy.price(facts[at], suited[at].rms_growth),
                     number * len(suited) + at,
@@ -163,9 +163,9 @@ class Search(Methods):
                 for x, at in bounds
             )
             any_suited = bool(suited)
-        heapify(hopeful)
-        while hopeful and hopeful[0][0] <= fastest:
-            number, at = divmod(heappop(hopeful)[1], len(suited))
+        heapify(by_bound)
+        while by_bound and by_bound[0][0] <= fastest:
+            number, at = divmod(heappop(by_bound)[1], len(suited))
             way = compared[number]
             if not panels_fit(problem, facts[at], self.options, way.compute_type):
                 continue

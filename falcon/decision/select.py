@@ -27,15 +27,15 @@ def decide(problem: Problem, options: Options, backends: Sequence[Backend]) -> P
     """
     home = home_of(problem, options)
     if home is not None:
-        made: Plan = home.plan(problem, options, backends, decide)
-        return made
+        rewritten: Plan = home.plan(problem, options, backends, decide)
+        return rewritten
     search = search_for(problem, options, backends)
     is_general = problem.device is None and not problem.symmetric
     if options.tuned and is_general and options.scheme == "auto" and not generation():
-        stored = profile(backends).choices.get(digest(problem))
-        found = stored and search.stored(stored)
-        if found:
-            return found
+        choice = profile(backends).choices.get(digest(problem))
+        tuned_plan = choice and search.stored(choice)
+        if tuned_plan:
+            return tuned_plan
     return search.plan()
 
 

@@ -129,10 +129,10 @@ def _able(
         if reason is not None:
             raise TypeError(f"backend {backend.name!r} cannot multiply {problem}: {reason}")
         return [Way(backend, compute_type)]
-    reasons = {x: x.why_not(problem, compute_type) for x in backends}
-    found = [x for x, reason in reasons.items() if reason is None]
-    if compute_type is not None and not found:
-        why = "; ".join(f"backend {x.name}: {reason}" for x, reason in reasons.items())
+    why_not = {x: x.why_not(problem, compute_type) for x in backends}
+    able_backends = [x for x, reason in why_not.items() if reason is None]
+    if compute_type is not None and not able_backends:
+        why = "; ".join(f"backend {x.name}: {reason}" for x, reason in why_not.items())
         raise TypeError(f"arithmetic {options.arithmetic!r} runs on no backend here: {why}")
     centred = classical_scheme(problem, options, compute_type)  # no library centres
     ratio: float | None = None
@@ -140,18 +140,18 @@ def _able(
         if isinstance(options.scheme, Scheme):  # no batch is multiplied in one call
             problem = problem.single
         ratio = library_ratio(problem, backends, lambda x: rates(x, problem, backends))
-        found.sort(key=lambda x: (not is_faster(problem, x, ratio), not x.is_library))
-    return [Way(x, compute_type, over=ratio if x.is_library else None) for x in found]
+        able_backends.sort(key=lambda x: (not is_faster(problem, x, ratio), not x.is_library))
+    return [Way(x, compute_type, over=ratio if x.is_library else None) for x in able_backends]
 
 
 def library_ratio(
-    problem: Problem, backends: Sequence[Backend], known: Callable[[Backend], Any]
+    problem: Problem, backends: Sequence[Backend], rates_of: Callable[[Backend], Any]
 ) -> float | None:
     """Return the library's predicted seconds over those of falcon's kernels; None: not known."""
-    some = {x.is_library: x for x in reversed(backends)}
-    if len(some) < 2 or not has_costs(problem):
+    by_is_library = {x.is_library: x for x in reversed(backends)}
+    if len(by_is_library) < 2 or not has_costs(problem):
         return None
-    return library_over(problem, known(some[False]), known(some[True]))
+    return library_over(problem, rates_of(by_is_library[False]), rates_of(by_is_library[True]))
 
 
 def _others(problem: Problem, options: Options, backends: Sequence[Backend]) -> Iterator[Way]:
@@ -203,9 +203,9 @@ def judge(
     problem: Problem, method: Method, backend: Backend, rates: Any, options: Options
 ) -> Candidate:
     """Predict a method's time, and refuse it where it breaks a limit."""
-    found = backend.predicted(problem, method, rates)
+    candidate = backend.predicted(problem, method, rates)
     reason = _why_refused(problem, method, backend, options)
-    return replace(found, refused=reason, allowed=False) if reason else found
+    return replace(candidate, refused=reason, allowed=False) if reason else candidate
 
 
 def _why_refused(problem: Problem, method: Method, backend: Backend, options: Options) -> str:
