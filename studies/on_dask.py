@@ -28,10 +28,10 @@ import numpy as np
 from distributed import Client, LocalCluster, WorkerPlugin, futures_of, wait
 
 import falcon
-from falcon._core.checks import parse_bytes
 from falcon._core.dtypes import dtype_of
 from falcon._core.options import thread_count
 from falcon._numpy.threads import numpy_blas
+from falcon._tools.checks import parse_bytes
 from falcon.bench.command import add_measurement
 from falcon.bench.compare import Comparison, Prepared, Say, Side, SideError
 from falcon.bench.records import FALCON

@@ -274,6 +274,48 @@ def test_no_file_imports_itself_by_way_of_others():
         pytest.fail(f"a circle of imports: {' <- '.join(error.args[1])}")
 
 
+# What doors outside of `_front` know of the inside: names of one module, which may get fewer.
+DOORS = ("falcon.torch", "falcon.dask", "falcon._accelerate", "falcon._grade")
+SURFACE, MOST_NAMES, OPEN = "falcon._front.surface", 49, ("falcon", "falcon._tools")
+MOST_OF_BENCH = 36  # it measures inner parts on purpose
+
+
+def test_doors_know_few_names_of_the_inside():
+    """All of the surface's names are used, and type checkers are told the same."""
+    surface = importlib.import_module(SURFACE)
+    used = set()
+    for file in FILES:
+        if unit(module_of(file)) in DOORS:
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ImportFrom) and node.module == SURFACE:
+                    used |= {x.name for x in node.names}
+            inner = {x for x in imports(file) if unit(x) not in (*OPEN, unit(module_of(file)))}
+            assert inner <= {SURFACE}, file
+    assert used == set(surface._HOME_OF) and len(used) <= MOST_NAMES
+    tree = ast.parse(Path(surface.__file__).read_text(encoding="utf-8"))
+    (told,) = (x.body for x in tree.body if isinstance(x, ast.If))
+    homes = {x.name: (each.level, each.module) for each in told for x in each.names}
+    whole = {k: f"_front.{home}" if level else home[7:] for k, (level, home) in homes.items()}
+    assert whole == surface._HOME_OF
+    assert all(getattr(surface, name) is not None for name in used)
+    assert not hasattr(surface, "none")
+
+
+def test_bench_knows_few_names_of_the_inside():
+    own, used = ("falcon.bench", *OPEN), set()
+    for file in FILES:
+        if unit(module_of(file)) == "falcon.bench":
+            tree = ast.parse(file.read_text(encoding="utf-8"))
+            for node in (x for x in ast.walk(tree) if isinstance(x, ast.ImportFrom)):
+                if (
+                    not node.level
+                    and node.module.startswith("falcon.")
+                    and (unit(node.module) not in (*own, "falcon.schemes"))
+                ):
+                    used |= {x.name for x in node.names}
+    assert len(used) <= MOST_OF_BENCH, sorted(used)
+
+
 def test_the_table_has_no_stale_entries():
     for name in FLOORS:
         assert exists(name), name

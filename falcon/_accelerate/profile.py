@@ -17,11 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from falcon._core import observe
-from falcon._core.plan import Plan
-from falcon._front.plan import by_numpy
-from falcon._front.planner import predicted
-from falcon._front.subscripts import has_product
+from falcon import Plan
+from falcon._front.surface import by_numpy, has_product, observe, predicted
 from falcon._tools.locks import ForkLock
 from falcon._tools.text import format_table
 from falcon._tools.uninterrupted import Block

@@ -32,6 +32,5 @@
     centring.py  subtract means of rows and columns, and add what they make of C
     packed.py    PackedOperand: a right operand that is packed once
     arrays.py    users' operands as NumPy arrays
-    checks.py    values of options, parsed and checked
     fit.py       least squares for measured times
 """

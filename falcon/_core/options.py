@@ -18,13 +18,13 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache, partial
 from typing import Any, get_args
 
+from falcon._tools import checks
+from falcon._tools.checks import parse_bool
 from falcon._tools.text import did_you_mean, unexpected
 from falcon._tools.threads import within_limits
 from falcon.schemes import Scheme
 
-from . import checks
 from .arithmetic import NAMES
-from .checks import parse_bool
 from .environment import OTHER_VARIABLES
 
 _log = logging.getLogger("falcon")
@@ -36,6 +36,13 @@ DEFAULT_MAX_GROWTH = 8.0  # RMS growth of the error that "auto" allows: three bi
 # `torch.LinearConfig`, which have fewer.
 CALLS, PLANS, PACKS, TUNES, LAYERS = "calls", "plans", "packs", "tunes", "layers"
 _ALL = (CALLS, PLANS, PACKS)
+
+
+def _check_scheme(name: str, value: Any) -> str | Scheme:
+    """A name or a Scheme; names are looked up later, by `resolve_options`."""
+    if not isinstance(value, str | Scheme):
+        raise TypeError(f"{name} is of type {type(value).__name__}; expected a name or a Scheme")
+    return value
 
 
 def _option(
@@ -78,7 +85,7 @@ class Options:
         where their norms differ too much; "classical" uses no LCMA; a name such as "strassen",
         "3x4x4:38" or "strassen@winograd", or a `falcon.schemes.Scheme`, is used as given, without
         scaling. `falcon.gram` uses such a scheme for the blocks off the diagonal.""",
-        checks.check_scheme,
+        _check_scheme,
         taken_by=(*_ALL, LAYERS),
     )
     arithmetic: str = _option(

@@ -167,6 +167,14 @@ def operand_type(adapter: Adapter, operands: list[Any], result: DType, options: 
     return result
 
 
+def typed(
+    adapter: Adapter, read: Mapping[str, Any], dtype: Any, out: Any, options: Options
+) -> tuple[DType, DType]:
+    """Return the types of the operands, the first two of `read`, and of the result: see above."""
+    result = result_type(adapter, read, dtype, out, options.one_modulus)
+    return operand_type(adapter, list(read.values())[:2], result, options), result
+
+
 def _has_kernels(operand: DType, result: DType, options: Options) -> bool:
     """Whether a backend that may be used writes `result` for such operands, by the scheme asked."""
     if result not in operand.wide:

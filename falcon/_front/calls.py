@@ -152,6 +152,27 @@ def keep(calls: Calls, key: Any, call: Any) -> None:
     calls[key] = call
 
 
+class Fact(NamedTuple):
+    """What is known of a plan."""
+
+    value: Any
+    state: State
+
+
+def about_plan(
+    facts: Calls, key: Any, fact: Callable[[Plan], Any], make: Callable[[], Plan]
+) -> Any:
+    """Return a fact about the plan that `make` makes, kept as long as calls are like it."""
+    known = look_up(facts, key)
+    if known is not None:
+        return known.value
+    state, plan = State.now(), make()
+    value = fact(plan)
+    if is_kept(plan):
+        keep(facts, key, Fact(value, state))
+    return value
+
+
 def key_of(a: Any, b: Any, c: Any, out: Any, arguments: tuple) -> tuple | None:
     """Return what is equal in calls with the same plan; None: they are not kept.
 

@@ -17,7 +17,7 @@ import numpy as np
 from falcon._backends import host_engine
 from falcon._core import observe
 from falcon._core.dtypes import DType
-from falcon._core.matrix import dense
+from falcon._core.matrix import dense, of_array
 from falcon._core.options import Options, threads_of
 from falcon._core.packed import PackedOperand, Weighted
 from falcon._core.plan import Plan
@@ -133,3 +133,11 @@ def _run(x: Product, plan: Plan) -> BoundRun:
     for told in observe.observers:
         told(plan, seconds, plan.problem.count)
     return run
+
+
+def run_planned(plan: Plan, a: Any, b: Any, c: Any, out: Any, alpha: Any, beta: Any) -> None:
+    """Write ``alpha a @ b + beta c`` to out by a plan of such sizes, however NumPy's arrays lie."""
+    p, added = plan.problem, None if c is None else of_array(c)
+    types = p.operand, p.result
+    lies = Problem.of(of_array(a), of_array(b), added, of_array(out), types, plan.options)
+    plan.fitted(lies).runner(a, b, c, out, alpha, beta)

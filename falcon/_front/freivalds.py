@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from falcon._core.checks import check_count
 from falcon._core.dtypes import FLOAT64, DType, dtype_of
 from falcon._core.modular import Residues
 from falcon._numpy.residues import modulo
+from falcon._tools.checks import check_count
 from falcon._tools.locks import importing
 
 # Probability that a correct product is reported as wrong.

@@ -22,7 +22,7 @@ from .arithmetic import alike, check_out, operand_type, result_type, scalar_type
 from .calls import State, recall, remember, stated
 from .execute import Product, multiply
 from .planner import resolve_options
-from .validate import check_added, check_matrix, check_shape, scalar
+from .validate import check_added, check_matrix, check_scalar, check_shape
 
 # Types of alpha and beta of calls that are recalled.
 _SCALARS = float, int
@@ -162,7 +162,7 @@ def _product(
     result_dtype = result_type(adapter, read, dtype, target, resolved.one_modulus)
     kind = scalar_type(adapter, result_dtype).numpy
     named = zip(("alpha", "beta"), factors, strict=True)
-    alpha, beta = (scalar(name, x, kind, resolved.one_modulus) for name, x in named)
+    alpha, beta = (check_scalar(name, x, kind, resolved.one_modulus) for name, x in named)
     if beta == 0:  # given, or rounded to it
         added = None
     if target is not None:

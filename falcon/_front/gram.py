@@ -7,10 +7,10 @@ from typing import Any, Literal, Unpack, get_args, overload
 import numpy as np
 import numpy.typing as npt
 
-from falcon._core.checks import check_switch
 from falcon._core.dtypes import DType, dtype_of
 from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS, Options, are_default, settings
+from falcon._tools.checks import check_switch
 
 from .adapters import Adapter, adapt_operands
 from .arithmetic import check_out, common_type, scalar_type
@@ -19,7 +19,7 @@ from .gram_products import FEW_PRODUCTS, FEW_ROWS, STRIP, Products
 from .gram_small import by_halves, gram_of_small
 from .matmul import matmul
 from .planner import resolve_options
-from .validate import check_added, check_shape, real_scalar, scalar
+from .validate import check_added, check_scalar, check_shape, real_scalar
 
 _STRIP_ELEMENTS = 2**14  # from which means are subtracted at a time, at least
 # `centre`, a setting, is of a product's errors; `centred` gives another matrix.
@@ -154,7 +154,7 @@ def gram(
         array, chosen = _without_means(adapter, array, weights, dtype, axis, chosen)
     hermitian = dtype.is_complex and conjugate
     kind = np.dtype(dtype.numpy.char.lower()) if hermitian else scalar_type(adapter, dtype).numpy
-    checked = real_scalar if hermitian else scalar
+    checked = real_scalar if hermitian else check_scalar
     alpha, beta = (checked(name, v, kind) for name, v in (("alpha", alpha), ("beta", beta)))
     if beta == 0:  # rounded to it
         added = None

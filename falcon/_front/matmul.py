@@ -19,7 +19,7 @@ from falcon._numpy import original
 
 from . import booleans
 from .adapters import Adapter, adapt_operands
-from .arithmetic import alike, check_cast, check_out, operand_type, result_type
+from .arithmetic import alike, check_cast, check_out, operand_type, result_type, typed
 from .buffers import without
 from .calls import State, recall, remember, stated
 from .execute import Product, multiply
@@ -113,9 +113,7 @@ def _product(
     left, right = adapter.array("a", a), adapter.array("b", b)
     target = None if out is None else adapter.target(out)
     with adapter.current():
-        read = {"a": left, "b": right}
-        written = result_type(adapter, read, dtype, target, resolved.one_modulus)
-        types = operand_type(adapter, [left, right], written, resolved), written
+        types = typed(adapter, {"a": left, "b": right}, dtype, target, resolved)
         like = alike(dtype, (left, right))
         result, how = _multiplied(adapter, left, right, target, types, like, resolved)
         remember((a, b, None, target), arguments, state, how, result, adapter)

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from falcon._backends import available_backends, get_backend
 from falcon._core.centring import may_centre
-from falcon._core.checks import check_count, check_switch
 from falcon._core.keywords import PackingOptions, takes_options
 from falcon._core.options import FIELDS, PACKING, Options
 from falcon._core.packed import PackedOperand
@@ -22,6 +21,7 @@ from falcon._core.problem import Problem
 from falcon._core.scaling import scale_packed
 from falcon._core.settle import row_norms_to_pack
 from falcon._core.units import NONE, to_pack
+from falcon._tools.checks import check_count, check_switch
 from falcon.decision.ways import unfit
 
 from .adapters import adapt_operands
@@ -101,10 +101,10 @@ def pack(
     >>> bool((falcon.gemm(np.ones((3, 64)), w) == 1).all())
     True
     """
-    return make(b, options, rows, dtype, keep_source)
+    return make_packed(b, options, rows, dtype, keep_source)
 
 
-def make(
+def make_packed(
     b: Any,
     options: Mapping[str, Any],
     rows: int | None = None,

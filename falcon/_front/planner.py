@@ -5,15 +5,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from falcon import schemes
-from falcon._backends import DEVICE, ENGINE, available_backends, get_backend
+from falcon._backends import DEVICE, ENGINE, available_backends, get_backend, host_engine
+from falcon._core.dtypes import dtype_of
 from falcon._core.options import FIELDS, Options, merge_keywords
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Backend, Candidate, Plan
 from falcon._core.problem import Problem
 from falcon._tools.locks import ForkLock
+from falcon.decision.library import LEAST_BATCH_OF_TENSORS, is_faster, is_long_batch
 from falcon.decision.machine import revision
 from falcon.decision.rates import rates
 from falcon.decision.rewrites import home_of
@@ -160,6 +163,15 @@ def compared_seconds_of(made: Plan) -> float:
 def preferred_for(made: Plan, candidates: Sequence[Candidate]) -> Candidate:
     """Return what would be chosen for a plan's problem among some candidates."""
     return preferred(candidates, get_backend(made.backend.name).policy(made.problem))
+
+
+@lru_cache(1024)
+def does_batch_pay(sizes: tuple[int, int, int], dtype: str, count: int, threads: int) -> bool:
+    """Whether falcon's engine multiplies such a batch of tensors, and long enough for a call."""
+    problem = Problem.of_sizes(sizes, dtype_of(dtype), Options(threads=threads), count=count)
+    engine = host_engine()
+    is_long = is_long_batch(problem, least=LEAST_BATCH_OF_TENSORS)
+    return is_long and engine.why_not(problem) is None and is_faster(problem, engine)
 
 
 def _show(made: Plan) -> None:

@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from falcon._backends import available_backends, get_backend
-from falcon._core.checks import check_integer
 from falcon._core.dtypes import BY_ARITHMETIC, FLOAT32, DType, dtype_of
 from falcon._core.keywords import TuningOptions, takes_options
 from falcon._core.options import TUNING, thread_count
 from falcon._core.plan import Candidate, Method, Plan
 from falcon._core.problem import Problem
+from falcon._tools.checks import check_integer
 from falcon._tools.timing import (
     LEAST_PAIRS,
     PAUSE,

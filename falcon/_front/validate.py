@@ -123,7 +123,7 @@ def number(name: str, value: Any) -> None:
         raise TypeError(f"{name} is {value!r}; expected a number")
 
 
-def scalar(name: str, value: Any, dtype: np.dtype, modulus: int | None = None) -> Any:
+def check_scalar(name: str, value: Any, dtype: np.dtype, modulus: int | None = None) -> Any:
     """Return alpha or beta in the arithmetic's dtype; raise if the dtype cannot represent it."""
     number(name, value)
     row = dtype_of(dtype)
@@ -150,4 +150,4 @@ def real_scalar(name: str, value: Any, dtype: np.dtype) -> Any:
             f"{name} is {value!r}; expected a real number, as the result is Hermitian "
             "(conjugate=False takes complex ones)"
         )
-    return scalar(name, value, dtype)
+    return check_scalar(name, value, dtype)

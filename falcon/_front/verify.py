@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from falcon._core.arrays import to_array
-from falcon._core.checks import check_modulus
 from falcon._core.dtypes import dtype_of, find
 from falcon._core.options import DEFAULT_MAX_GROWTH
+from falcon._tools.checks import check_modulus
 
 from .adapters import adapt_operands
 from .freivalds import Freivalds, Verification

@@ -8,6 +8,7 @@
     uninterrupted.py  blocks that signals leave neither half begun nor half ended; compiled
     lazy.py      a property that is computed once, without a lock
     pool.py      memory that is kept between calls
+    checks.py    values of options, parsed and checked
     files.py     users' files are read, JSON files replaced
     text.py      tables, suggestions for misspelt words
     progress.py  Progress: how far a command is, on standard error

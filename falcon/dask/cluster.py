@@ -10,8 +10,7 @@ from weakref import WeakKeyDictionary
 import dask
 
 import falcon
-from falcon._backends import host_engine
-from falcon._core.options import thread_count
+from falcon._front.surface import host_engine, thread_count
 from falcon._tools.cpus import memory_bytes, usable_cpus
 
 

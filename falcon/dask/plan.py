@@ -13,15 +13,22 @@ import numpy as np
 import numpy.typing as npt
 from dask.utils import format_bytes, format_time
 
-from falcon._core.dtypes import DType, dtype_of
-from falcon._core.keywords import CallOptions, takes_options
-from falcon._core.options import KEYWORDS, Options
-from falcon._core.plan import Plan
-from falcon._core.problem import Problem
-from falcon._front.adapters import is_on_gpu
-from falcon._front.adapters.host import NUMPY
-from falcon._front.arithmetic import operand_type, result_type
-from falcon._front.planner import plan_for, predicted, resolve_options
+from falcon import Plan
+from falcon._front.surface import (
+    KEYWORDS,
+    NUMPY,
+    CallOptions,
+    DType,
+    Options,
+    Problem,
+    dtype_of,
+    is_on_gpu,
+    plan_for,
+    predicted,
+    resolve_options,
+    takes_options,
+    typed,
+)
 from falcon._tools.lazy import lazy
 
 from .cluster import Cluster, current_cluster
@@ -261,9 +268,8 @@ def _types(x: Any, y: Any, c: Any, dtype: Any, options: Options) -> tuple[DType 
         return None, dtype_of(
             np.dtype(dtype or np.result_type(*(a.dtype for a in arrays.values())))
         )
-    metas = {name: a._meta for name, a in arrays.items()}
-    result = result_type(NUMPY, metas, dtype, None, options.one_modulus)
-    return operand_type(NUMPY, [x._meta, y._meta], result, options), result
+    metas = {name: a._meta for name, a in arrays.items()}  # those of x and y first
+    return typed(NUMPY, metas, dtype, None, options)
 
 
 def _tasks(grid: Grid, x: Any, y: Any, result: DType, on: Cluster, reread: bool) -> tuple[int, int]:

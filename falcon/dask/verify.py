@@ -17,11 +17,9 @@ import dask.array as da
 import numpy as np
 from dask.callbacks import Callback
 
-from falcon._core.checks import check_modulus
-from falcon._core.dtypes import dtype_of
-from falcon._front.freivalds import Freivalds, Scaled, Verification, times_modulo
-from falcon._front.verify import run_test
-from falcon._numpy.threads import limited
+from falcon import Verification
+from falcon._front.surface import Freivalds, Scaled, dtype_of, limited, run_test, times_modulo
+from falcon._tools.checks import check_modulus
 from falcon._tools.progress import Progress
 
 from .cluster import client, current_cluster

@@ -105,6 +105,15 @@ def is_long_batch(problem: Problem, least: float = LEAST_BATCH) -> bool:
     return problem.count * (NUMPY_PRODUCT + per_flop * problem.flops) >= least
 
 
+def limits_of_loops() -> tuple[int, float, tuple[float, float, float, float]]:
+    """Return from where on NumPy's loops ask falcon: columns, operations, and what a batch takes.
+
+    Of a batch: its least seconds, and np.matmul's of each product and operation (see above).
+    """
+    batch = LEAST_BATCH_OF_LOOPS, NUMPY_PRODUCT, BLAS_FLOP_BYTE, LOOP_FLOP
+    return THINNEST_OWN, SMALLEST_OWN, batch
+
+
 def _is_for_loops(problem: Problem) -> bool:
     """Whether a batch is so short, or its products are so tiny, that NumPy's loops are faster."""
     row, is_vector = problem.operand, min(problem.M, problem.N) == 1

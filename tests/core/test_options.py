@@ -13,9 +13,9 @@ import pytest
 
 import falcon
 from falcon._core import keywords, options
-from falcon._core.checks import parse_bytes
 from falcon._core.options import FIELDS, Options, settings, thread_count
 from falcon._tools import cpus
+from falcon._tools.checks import parse_bytes
 
 from ..support import python
 

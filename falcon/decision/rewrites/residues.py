@@ -242,7 +242,7 @@ def _of_parts(options: Options, nbytes: int, backends: Sequence[Backend]) -> Opt
 def _part(problem: Problem, way: Residues, K: int, options: Options) -> Problem:
     """Describe the product of the residues of a slice of K of that length."""
     about: dict[str, Any] = {"packed": problem.packed, "result": way.sums}
-    about["room"] = 0.0 if way.kind.is_exact else way.headroom(K)
+    about["headroom"] = 0.0 if way.kind.is_exact else way.headroom(K)
     sizes = max(problem.M, 1), max(problem.N, 1), K
     return Problem.of_sizes(sizes, way.kind, options, **about)
 
