@@ -291,12 +291,14 @@ def test_doors_know_few_names_of_the_inside():
                     used |= {x.name for x in node.names}
             inner = {x for x in imports(file) if unit(x) not in (*OPEN, unit(module_of(file)))}
             assert inner <= {SURFACE}, file
-    assert used == set(surface._HOME_OF) and len(used) <= MOST_NAMES
     tree = ast.parse(Path(surface.__file__).read_text(encoding="utf-8"))
-    (told,) = (x.body for x in tree.body if isinstance(x, ast.If))
-    homes = {x.name: (each.level, each.module) for each in told for x in each.names}
-    whole = {k: f"_front.{home}" if level else home[7:] for k, (level, home) in homes.items()}
-    assert whole == surface._HOME_OF
+    (late,) = (x.body for x in tree.body if isinstance(x, ast.If))
+    homes = {x.name: f"_front.{each.module}" if each.level else each.module[7:]
+             for each in late for x in each.names}  # fmt: skip
+    assert homes == surface._HOME_OF
+    early = {x.name for each in tree.body if isinstance(each, ast.ImportFrom) for x in each.names}
+    early -= {"import_module", "importing", "TYPE_CHECKING", "Any"}
+    assert used == early | homes.keys() and len(used) <= MOST_NAMES
     assert all(getattr(surface, name) is not None for name in used)
     assert not hasattr(surface, "none")
 

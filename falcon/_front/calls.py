@@ -194,18 +194,8 @@ def key_of(a: Any, b: Any, c: Any, out: Any, arguments: tuple) -> tuple | None:
     else:
         b_flags, b_dtype = b.flags.num, b.dtype
         # With the numbers of dtypes: "l" and "q" are equal, but give results of their own.
-        key = (
-            a_flags & b_flags & out_flags,
-            a.shape,
-            a_flags,
-            a_dtype,
-            a_dtype.num,
-            b.shape,
-            b_flags,
-            b_dtype,
-            b_dtype.num,
-            arguments,
-        )
+        key = (a_flags & b_flags & out_flags, a.shape, a_flags, a_dtype, a_dtype.num,
+               b.shape, b_flags, b_dtype, b_dtype.num, arguments)  # fmt: skip
         if out is not None:
             key = (*key, out.shape, out_flags, out_dtype)
         # Of matrices that are contiguous in one order, but not in both, flags determine the
