@@ -26,7 +26,7 @@
     model.py     the cost model of the host's backends: seconds per stage of a method
     observe.py   who is told of every product
     symmetric.py x.T @ x: how it is recognised, copying a triangle
-    settle.py    what is done to operands before a scheme adds their blocks, in order:
+    settle.py    Guard, Measured: what is done to operands before a scheme adds blocks, in order:
     units.py     even out units along K, columns of A against rows of B
     scaling.py   scale rows and columns whose norms differ by too much for an LCMA
     centring.py  subtract means of rows and columns, and add what they make of C

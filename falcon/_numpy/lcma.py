@@ -23,8 +23,8 @@ from falcon._core.centring import may_centre
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
-from falcon._core.scaling import Scaling, choose_scaling
-from falcon._core.settle import settled, units_of
+from falcon._core.scaling import Scaling
+from falcon._core.settle import choose_scaling, settled, units_of
 from falcon._core.units import Units
 from falcon.codegen import combine_a, combine_b, combine_c
 from falcon.codegen.numpy_exec import run, scratch_slots, strip_rows
