@@ -32,7 +32,7 @@ def packs(doors):
         assert options["threads"] == torch.get_num_threads()
         return tuple(b.shape)
 
-    return doors.watched(packed, "make", seen=seen)
+    return doors.watched(packed, "make_packed", seen=seen)
 
 
 def test_its_options_are_those_that_layers_take():
