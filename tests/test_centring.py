@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 import falcon
+import reference.centring
 from falcon._core.centring import PADDING, Totals, choose_centring
 from falcon._core.dtypes import dtype_of
 from falcon._core.rates import Rates
 from falcon._cpu.extension import why_unavailable
+from reference.strassen import strassen
 
 from .support import python
 
@@ -316,6 +318,27 @@ def test_what_is_subtracted_is_what_is_added():
         left = [(1 - np.square(z).sum(1) / s) for z, s in zip((x, y.T), squares, strict=True)]
         for share, residue in zip(left, found.residues, strict=True):
             np.testing.assert_allclose(1 - share, residue, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", centring.KINDS)
+def test_the_oracle_subtracts_the_same_means_and_errs_as_much(gemm, kind):
+    a, b = drawn(kind, "f4", shape=(96, 112, 128))
+    pairs = []
+    for lines in (a.astype("f8"), b.T.astype("f8")):
+        sums = np.zeros((2, 1, len(lines)))
+        sums[0, 0] = lines.sum(axis=1)
+        pairs.append((np.square(lines).sum(axis=1), Totals(sums, lines)))
+    squares, totals = zip(*pairs, strict=True)
+    found = choose_centring(np.dtype("f4"), [[a.shape[1]]], squares, totals)
+    of_a = reference.centring.means_of_rows(a)
+    of_b = reference.centring.means_of_rows(b.T, 0.5 if of_a.any() else 0.35)
+    for name, means in (("a_means", of_a), ("b_means", of_b)):
+        mine = None if found is None else getattr(found, name)
+        np.testing.assert_array_equal(means, 0 if mine is None else mine[0])
+    exact, oracle = exactly(a, b), reference.centring.centred(a, b, strassen)
+    c = gemm(a, b, scheme="strassen", centre=True)
+    assert off(c, exact) <= 2 * off(oracle, exact)
+    np.testing.assert_allclose(c, oracle, rtol=0, atol=20 * off(oracle, exact))
 
 
 @pytest.mark.parametrize("transpose", [False, True])

@@ -1,8 +1,10 @@
 """Who multiplies classically: falcon's own kernels, or the library of the arrays (a BLAS).
 
-All rules of sizes are here, each with the measurement that it comes from; `_loops.c` is handed the
-numbers that it needs. Products of a microsecond, which the engine judges by its own tiles
-(`falcon_is_tiny`), come before any plan.
+The rules of sizes between these two are here, each with the measurement that it comes from;
+`_loops.c` is handed the numbers that it needs. Products of a microsecond, which the engine judges
+by its own tiles (`falcon_is_tiny`), come before any plan. Other rules of sizes stand by what they
+are for: LCMAs in `_core/policy.py`, few rows and triangles in `_core/problem.py`, other arithmetic
+in `ways.py`, booleans and complex by real in `_front`, tensors in `torch/ops.py`.
 """
 
 from __future__ import annotations
