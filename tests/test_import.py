@@ -34,6 +34,7 @@ LATER = (
     *("falcon._front.tune", "falcon._front.verify", "falcon._front.pack", "falcon._front.contract"),
     *("falcon.decision.rewrites.residues", "falcon.decision.rewrites.triangle"),
     *("falcon._core.reals", "falcon._core.residues", "falcon._core.modular"),
+    *("falcon._core.plan_text", "falcon._cpu.residues", "falcon._numpy.residues"),
     *("falcon.schemes.checking", "falcon.schemes.loaders", "falcon.schemes.published"),
     *("falcon.schemes.repair", "falcon.schemes.reading", "falcon.schemes.formulas"),
     *("falcon._front.freivalds", "falcon._front.verified"),

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from falcon._tools.lazy import lazy
+from falcon._tools.locks import importing
 from falcon.schemes import Scheme
 
 from .arrays import to_array
@@ -19,7 +20,6 @@ from .method import Candidate as Candidate
 from .method import Method as Method
 from .options import Options
 from .packed import PackedOperand
-from .plan_text import explained, summary
 from .policy import Policy
 from .problem import Problem
 from .rewrite import Part as Part
@@ -359,6 +359,9 @@ class Plan:
         return f"<Plan {self.problem}: {self.method.label} on backend {self.backend.name}>"
 
     def __str__(self) -> str:
+        with importing():
+            from .plan_text import summary
+
         return summary(self)
 
     def explain(self, most: int = 12) -> str:
@@ -370,6 +373,9 @@ class Plan:
             Rows of the table; the best classical one of each backend is added. The stages of each
             are in `candidates`, as `seconds`.
         """
+        with importing():
+            from .plan_text import explained
+
         return explained(self, most)
 
 

@@ -23,7 +23,6 @@ from falcon.schemes import M3, M4, ComplexScheme, Scheme
 
 from .extension import has_kernel, isa, why_unavailable
 from .operands import readable
-from .residues import modulo
 
 try:
     from . import _core, blocking, pool, rounding, share
@@ -109,6 +108,9 @@ class CpuBackend(Host):
         self, terms: Any, outputs: Any, modulus: int, carry: int = 0, threads: int = 1
     ) -> None:
         """Reduce sums modulo p by the engine."""
+        with importing():
+            from .residues import modulo
+
         modulo(terms, outputs, modulus, carry, threads)
 
     def without_plans(self, library: Callable[..., Any]) -> Callable[..., Any] | None:

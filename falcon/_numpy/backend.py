@@ -21,13 +21,13 @@ from falcon._core.problem import Problem
 from falcon._core.rates import Rates
 from falcon._tools import threads
 from falcon._tools.cpus import kept_bytes
+from falcon._tools.locks import importing
 from falcon.schemes import Scheme
 
 from .classical import classical_workspace, finish_bytes
 from .lcma import Stages
 from .norms import measure_norms
 from .rates import blas_name, held, measure
-from .residues import modulo
 from .runner import NumpyRunner
 from .threads import limited, numpy_blas
 
@@ -103,6 +103,9 @@ class NumpyBackend(Host):
         self, terms: Any, outputs: Any, modulus: int, carry: int = 0, threads: int = 1
     ) -> None:
         """Reduce sums modulo p by NumPy's loops."""
+        with importing():
+            from .residues import modulo
+
         modulo(terms, outputs, modulus, carry, threads)
 
     def pack(self, b: np.ndarray, plan: Plan) -> np.ndarray:
