@@ -3,7 +3,7 @@
 `falcon._cpu._core` holds the CPU kernels; `falcon/_cpu/sources.py` lists the files, their flags and
 the machines that they are for. `falcon.discover.walk._core` and `falcon.discover.numerical._fit`
 are the inner loops of the scheme search. `falcon._core.formulas`, which fresh plans use, and
-`falcon._core.uninterrupted` are Python that Cython compiles as well.
+`falcon._tools.uninterrupted` are Python that Cython compiles as well.
 If compiling fails, the installation succeeds all the same: the reason is recorded for
 `falcon.show_config()`, and falcon runs on NumPy's BLAS. Environment variables:
 
@@ -40,6 +40,7 @@ ROOT = Path(__file__).resolve().parent
 CPU = Path("falcon") / "_cpu"
 DISCOVER = Path("falcon") / "discover"
 CORE = Path("falcon") / "_core"
+TOOLS = Path("falcon") / "_tools"
 LOOPS = "falcon._accelerate._loops"
 MODE = os.environ.get("FALCON_BUILD", "skip" if sys.platform == "win32" else "optional")
 # The machine to build for: that of a cross build, else this one.
@@ -82,10 +83,11 @@ def digest() -> str:
 
 def load_dtypes() -> ModuleType:
     """Import dtypes.py, which needs NumPy, without falcon, for the same reason."""
-    package = ModuleType("falcon_core")
-    package.__path__ = [str(ROOT / CORE)]
-    sys.modules[package.__name__] = package
-    return importlib.import_module("falcon_core.dtypes")
+    for name in ("", "._core", "._tools"):
+        package = ModuleType(f"falcon_sources{name}")
+        package.__path__ = [str(ROOT / "falcon" / name.removeprefix("."))]
+        sys.modules[package.__name__] = package
+    return importlib.import_module("falcon_sources._core.dtypes")
 
 
 def _short(error: BaseException) -> str:
@@ -316,7 +318,7 @@ setup(
             extra_compile_args=["-O3"],  # CFLAGS may name none
             depends=[str(CORE / "formulas.pxd")],
         ),
-        Extension("falcon._core.uninterrupted", [str(CORE / "uninterrupted.py")]),
+        Extension("falcon._tools.uninterrupted", [str(TOOLS / "uninterrupted.py")]),
     ],
     cmdclass={"build_ext": BuildOptional},
 )

@@ -13,8 +13,10 @@ are imported when first asked for, `falcon.torch`, for PyTorch, and `falcon.dask
 from typing import TYPE_CHECKING, Any
 
 # threadpoolctl must know falcon, and find its kernels loaded, before a user sets a limit.
-from ._core import threads as _threads  # noqa: F401
-from ._core.locks import importing as _importing
+from ._tools import threads as _threads  # noqa: F401
+from ._tools.locks import importing as _importing
+
+# isort: split
 from ._cpu import extension as _extension  # noqa: F401
 from ._version import __version__
 

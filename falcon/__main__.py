@@ -16,12 +16,12 @@ from typing import Any, NoReturn
 import numpy as np
 
 import falcon
-from falcon._core.dtypes import FLOAT32, FLOAT64, of
+from falcon._core.dtypes import FLOAT32, FLOAT64, dtype_of
 from falcon._core.options import FIELDS, PLANNING, TUNING, parsed, settings
 from falcon._core.plan import Plan
-from falcon._core.progress import Progress
-from falcon._core.text import did_you_mean, format_table
 from falcon._grade.command import add_grade
+from falcon._tools.progress import Progress
+from falcon._tools.text import did_you_mean, format_table
 from falcon.bench import command
 from falcon.bench.schemes import A_FILE, add_schemes, registered
 from falcon.bench.workloads import model_shapes, parse_shape, parse_shapes
@@ -187,7 +187,7 @@ def _flag_type(name: str) -> Callable[[str], Any]:
 
 def _dtype(options: argparse.Namespace) -> np.dtype:
     try:
-        return of(options.dtype).numpy
+        return dtype_of(options.dtype).numpy
     except TypeError as error:
         raise ValueError(f"--dtype {options.dtype!r}: {error}") from None
 
@@ -221,8 +221,8 @@ def _plan(options: argparse.Namespace) -> int:
 
 def _compare(plan: Plan, options: argparse.Namespace, first: str) -> None:
     """Measure the candidates of a plan and print the table; `first`: the name of what runs."""
-    from falcon._core.timing import withheld
     from falcon._front.tune import COLUMNS, compare, duration, rivals
+    from falcon._tools.timing import withheld
     from falcon.bench.tables import INTERVAL
 
     some = rivals(plan, options.most)

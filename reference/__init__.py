@@ -10,6 +10,7 @@ Every file works alone, has no options, and stays within 60 lines.  A reader may
         hopcroft_kerr.py   <3,2,3;15>   1971
         lcma.py            any <m,k,n;R;U,V,W>: an algorithm is three arrays of coefficients
           scaling.py       rows and columns of any scale, by powers of two
+          centring.py      rows of A and columns of B that have a mean
           units.py         columns of A and rows of B of any scale, by powers of two
           multilevel.py    a list of such triples, one per level of recursion
           gram.py        A A^T: by the definition, and by a triple for the upper triangle

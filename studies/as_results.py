@@ -16,7 +16,7 @@ from typing import Any
 
 import regret
 
-from falcon._core.timing import Record
+from falcon._tools.timing import Record
 from falcon.bench import records
 from falcon.bench.records import CLASSICAL, FALCON, NUMPY
 from falcon.bench.workloads import Case, Shape, model_shapes

@@ -16,7 +16,7 @@ import numpy as np
 from common import awake, operands, running, same_threads, seconds, shapes_of, show
 
 import falcon
-from falcon._core.timing import Side, interleave
+from falcon._tools.timing import Side, interleave
 
 SHAPES = ("334,1436,230", "512,512,512", "1024,1024,1024", "2048,2048,2048", "5000,512,5000")
 # Milliseconds of the pause before a single call; in turn with other libraries only the first two.

@@ -69,7 +69,7 @@ def awake(call):
 
 def pairs(ours, theirs, count, calls, before=None):
     """Return the median of `count` ratios, their time over ours, of loops in turn."""
-    from falcon._core.timing import Side, interleave
+    from falcon._tools.timing import Side, interleave
 
     sides = [Side(name, lambda _, call=call: seconds(call, before, count=calls))
              for name, call in (("ours", ours), ("theirs", theirs))]  # fmt: skip
@@ -127,7 +127,7 @@ def dispatch(script, shown, inner, first=lambda: None):
 
 def show(rows, left=1):
     """Print a table; its first row holds the titles."""
-    from falcon._core.text import format_table
+    from falcon._tools.text import format_table
 
     print(format_table([(*map(str, row), "") for row in rows], left), flush=True)
 

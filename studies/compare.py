@@ -11,7 +11,7 @@ import argparse
 
 from common import show
 
-from falcon._core.timing import Estimate
+from falcon._tools.timing import Estimate
 from falcon.bench.records import estimate_of, read
 
 

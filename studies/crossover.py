@@ -16,7 +16,7 @@ from figures import columns, dtypes_of, legend, style
 
 import falcon
 from falcon._core.options import thread_count
-from falcon._core.timing import Side, interleave
+from falcon._tools.timing import Side, interleave
 from falcon.bench import records
 from falcon.bench.records import estimate_of
 from falcon.bench.system import describe_machine

@@ -121,7 +121,7 @@ def main():
     import dask.array as da
 
     import falcon.dask
-    from falcon._core.text import format_table
+    from falcon._tools.text import format_table
     from falcon.dask.place import places
 
     N, chunk, itemsize = options.lines, options.chunk, np.dtype(options.dtype).itemsize

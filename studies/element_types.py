@@ -17,8 +17,8 @@ from common import seconds, show
 import falcon
 from falcon._core.dtypes import ENGINE, FLOAT32, PAIRS
 from falcon._core.options import thread_count
-from falcon._core.timing import Side, interleave
 from falcon._cpu.extension import missing
+from falcon._tools.timing import Side, interleave
 from falcon.bench.tables import INTERVAL
 
 # A library that takes longer for one product is left out: it has only plain loops for the type.

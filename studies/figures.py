@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from falcon._core.timing import Estimate
+from falcon._tools.timing import Estimate
 from falcon.bench.records import CLASSICAL, FALCON, NUMPY, estimate_of
 from falcon.bench.tables import side_names
 

@@ -19,7 +19,7 @@ from common import shapes_of, show, write
 
 import falcon
 from falcon._backends import DEVICE, get_backend
-from falcon._core.dtypes import CUDA, of
+from falcon._core.dtypes import CUDA, dtype_of
 from falcon._gpu import device, driver, workspaces
 from falcon._gpu.arrays import library_of
 from falcon._gpu.rates import seconds_per_call
@@ -66,7 +66,7 @@ def measure(case, a, b, out, options):
         for stage in dict.fromkeys(x.stage for x in made)
     }
     alone = seconds_per_call(partial(run, *steps(classical)))
-    known = rates(backend, plan.problem, [backend], plan.method.operand)
+    known = rates(backend, plan.problem, [backend], plan.method.compute_type)
     predicted = dict(backend.predicted(plan.problem, plan.method, known).seconds)
     predicted["combine"] = predicted.pop("combine A") + predicted.pop("combine B")
     return {
@@ -135,7 +135,7 @@ def table(x):
 def stages(case, options, uneven=False):
     """Measure a case on random operands; of uneven ones, half of the lines are larger."""
     get_backend(DEVICE)
-    x, kind = case.shape, of(case.dtype).numpy
+    x, kind = case.shape, dtype_of(case.dtype).numpy
     a, b = operands(x, kind, case.seed)
     if uneven:
         a[: x.M // 2] *= FACTOR

@@ -23,7 +23,7 @@ from common import same_threads, seconds, show
 
 import falcon
 from falcon._core.options import thread_count
-from falcon._core.timing import REST_SECONDS, Side, interleave
+from falcon._tools.timing import REST_SECONDS, Side, interleave
 from falcon.bench.tables import INTERVAL
 
 MODULI = 1009, 2**20 + 7, 2**26 - 5, 2**31 - 1, 2**61 - 1

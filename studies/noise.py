@@ -15,7 +15,7 @@ from common import operands, running, same_threads, shapes_of, show
 
 import falcon
 from falcon._backends import LIBRARY
-from falcon._core.timing import PAUSE, REST_SECONDS, Side, interleave, timed
+from falcon._tools.timing import PAUSE, REST_SECONDS, Side, interleave, timed
 
 SHAPES = ["1024,1024,1024", "1500,1500,1500", "512,3584,3584", "2048,3584,3584"]
 TIMES, BURNERS, FEW = 5, 2, 20

@@ -28,10 +28,10 @@ import numpy as np
 from distributed import Client, LocalCluster, WorkerPlugin, futures_of, wait
 
 import falcon
-from falcon._core.checks import parse_bytes
-from falcon._core.dtypes import of
+from falcon._core.dtypes import dtype_of
 from falcon._core.options import thread_count
 from falcon._numpy.threads import numpy_blas
+from falcon._tools.checks import parse_bytes
 from falcon.bench.command import add_measurement
 from falcon.bench.compare import Comparison, Prepared, Say, Side, SideError
 from falcon.bench.records import FALCON
@@ -71,7 +71,7 @@ class OnDask(Comparison):
         """Yield sides on a new cluster, whose workers have imported what they need."""
         options = self.options
         logging.getLogger("distributed").setLevel(logging.ERROR)
-        dtype = of(case.dtype).numpy
+        dtype = dtype_of(case.dtype).numpy
         chunk = options.chunk or chunk_of(options.memory, dtype)
         settings = {**self.settings, "reread": bool(options.memory)}
         ours = partial(falcon.dask.matmul, **settings)
@@ -132,7 +132,7 @@ def chunk_of(memory: int | None, dtype: np.dtype) -> int:
 
 def random_operands(case: Case, chunk: int) -> list[Any]:
     """Return operands that tasks make."""
-    shape, dtype = case.shape, of(case.dtype)
+    shape, dtype = case.shape, dtype_of(case.dtype)
     random = da.random.default_rng(case.seed)
     make = partial(random.integers, -9, 10) if dtype.is_exact else random.standard_normal
     sizes = (shape.M, shape.K), (shape.K, shape.N)

@@ -14,7 +14,7 @@ from functools import partial
 from common import operands, show
 
 import falcon
-from falcon._core.timing import Side, interleave
+from falcon._tools.timing import Side, interleave
 from falcon.bench.workloads import layers, parse_shape
 
 COPIES = (1, 2, 2.5, 3, 4)

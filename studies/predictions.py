@@ -17,14 +17,14 @@ from common import operands, shapes_of, show
 
 import falcon
 from falcon._backends import available_backends
-from falcon._core.dtypes import of
+from falcon._core.dtypes import dtype_of
 from falcon._core.model import seconds
 from falcon._core.options import thread_count
-from falcon._core.timing import Estimate, Side, interleave
 from falcon._cpu import _core
 from falcon._cpu.extension import isa
 from falcon._cpu.pool import kept_bytes
 from falcon._cpu.programs import engine_scheme
+from falcon._tools.timing import Estimate, Side, interleave
 from falcon.decision.rates import rates as rates_for
 
 # Short K (two), short N, odd sizes, short M, and a usual shape.
@@ -49,7 +49,7 @@ class StageProfile:
         (M, K), N = a.shape, b.shape[1]
         how = {"threads": threads, "isa": isa(), "scheme": engine_scheme(scheme)}
         how |= {"limit": kept_bytes(), "is_blocked": True}
-        layout = _core.plan(M, N, K, of(a.dtype).engine, **how)
+        layout = _core.plan(M, N, K, dtype_of(a.dtype).engine, **how)
         self.call = layout, a, b, np.empty((M, N), a.dtype)
         self.workspace = _core.Workspace(layout.nbytes)
         self.runs = []

@@ -26,12 +26,12 @@ import numpy as np
 
 import falcon
 from falcon._backends import available_backends
-from falcon._core.cpus import cpu_family, cpu_model, memory_bytes
 from falcon._core.model import counts
-from falcon._core.timing import interleave
 from falcon._cpu.backend import cache_bytes
 from falcon._front.tune import operands_of, rivals, side_of
 from falcon._numpy.rates import blas_name
+from falcon._tools.cpus import cpu_family, cpu_model, memory_bytes
+from falcon._tools.timing import interleave
 
 ROUNDS = 5
 # A problem whose equal calls differ by more was disturbed: it is measured again, so often at most.

@@ -29,7 +29,7 @@ import ml_dtypes  # noqa: F401 - registers bfloat16
 import numpy as np
 from common import show
 
-from falcon._core.dtypes import of
+from falcon._core.dtypes import dtype_of
 from falcon._core.fit import fit_rates
 from falcon._core.model import seconds
 from falcon._core.plan import Candidate, Method
@@ -89,7 +89,7 @@ def load(path):
 
 
 def _case(about, schemes, x):
-    problem = Problem(*x["shape"], of(np.dtype(x["dtype"])), threads=x["threads"])
+    problem = Problem(*x["shape"], dtype_of(np.dtype(x["dtype"])), threads=x["threads"])
     options, halves = [], []
     for backend in ("numpy", "cpu"):
         for scheme, first, second, *other in x[backend]:

@@ -20,7 +20,7 @@ from figures import FIGURES, over_numpy, per_core, points_over_numpy, style
 from matplotlib.figure import Figure
 from PIL import Image
 
-from falcon._core.progress import Progress
+from falcon._tools.progress import Progress
 from falcon.bench import records, tables
 from falcon.decision.rates import shipped
 

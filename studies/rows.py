@@ -13,7 +13,7 @@ import numpy as np
 from common import same_threads, show
 
 import falcon
-from falcon._core.timing import Side, interleave, repeats_for
+from falcon._tools.timing import Side, interleave, repeats_for
 from falcon.bench.tables import INTERVAL
 
 

@@ -28,7 +28,7 @@ from common import operands, running, shapes_of, show
 
 import falcon
 from falcon._backends import available_backends
-from falcon._core.dtypes import FLOAT32, FLOAT64, of
+from falcon._core.dtypes import FLOAT32, FLOAT64, dtype_of
 from falcon._core.options import Options
 from falcon._core.problem import Problem
 from falcon._cpu import _core
@@ -127,7 +127,7 @@ class Product:
         M, N, K = shape
         how = {"threads": threads, "isa": isa(), "scheme": engine_scheme(scheme)}
         how |= {"limit": kept_bytes(), "is_blocked": True}
-        self.layout = _core.plan(M, N, K, of(np.dtype(dtype)).engine, **how)
+        self.layout = _core.plan(M, N, K, dtype_of(np.dtype(dtype)).engine, **how)
         self.operands = operands(shape, dtype)
         self.workspace = _core.Workspace(self.layout.nbytes)
         self.run()

@@ -14,11 +14,11 @@ from dataclasses import asdict
 import numpy as np
 
 from falcon._backends import available_backends
-from falcon._core.cpus import cpu_family, cpu_model
-from falcon._core.dtypes import BY_ARITHMETIC, BY_ARITHMETIC_ON_GPUS, CUDA, ENGINE, of
+from falcon._core.dtypes import BY_ARITHMETIC, BY_ARITHMETIC_ON_GPUS, CUDA, ENGINE, dtype_of
 from falcon._core.options import Options, thread_count
 from falcon._core.problem import Problem
 from falcon._core.rates import DisturbedError
+from falcon._tools.cpus import cpu_family, cpu_model
 from falcon.decision.rates import kernels_of
 
 # Seconds of a row, and how often it is measured again.
@@ -39,7 +39,7 @@ def main() -> None:
     for backend in available_backends():
         types = [*ENGINE, *BY_ARITHMETIC.values()]
         if backend.name != "cpu":
-            types = [of(np.dtype(x)) for x in BY_NUMPY]
+            types = [dtype_of(np.dtype(x)) for x in BY_NUMPY]
         head = {
             "machine": options.name,
             "cpu": cpu_family(),

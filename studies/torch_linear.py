@@ -12,7 +12,7 @@ from functools import partial
 
 from common import same_threads, show
 
-from falcon._core.timing import Side, interleave
+from falcon._tools.timing import Side, interleave
 
 
 def main():

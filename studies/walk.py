@@ -2,7 +2,7 @@
 
 `python studies/walk.py [SIZE]`: two calls of falcon.gemm(a, b) of float32 on backend "cpu", the
 first of its kind and one like it, each with the function by which a file is first entered. Compiled
-code and what was run at import are not seen.
+code is not seen. What runs while a module is imported, as many are by a first call, is left out.
 """
 
 import argparse
@@ -16,13 +16,22 @@ import falcon
 PACKAGE = Path(falcon.__file__).parent
 
 
+def is_imported(frame):
+    """Whether a frame runs because a module of falcon is being imported."""
+    while frame is not None:
+        if frame.f_code.co_name == "<module>" and PACKAGE in Path(frame.f_code.co_filename).parents:
+            return True
+        frame = frame.f_back
+    return False
+
+
 def entered(run):
     """Return the files that a call enters, with the function first entered and who called it."""
     files = {}
 
     def look(frame, event, _):
         path, caller = Path(frame.f_code.co_filename), frame.f_back
-        if event != "call" or PACKAGE not in path.parents or path in files:
+        if event != "call" or PACKAGE not in path.parents or path in files or is_imported(frame):
             return
         files[path] = frame.f_code.co_qualname, caller and caller.f_code.co_qualname
 

@@ -14,7 +14,7 @@ import numpy as np
 from common import same_threads, show
 
 import falcon
-from falcon._core.timing import Side, interleave
+from falcon._tools.timing import Side, interleave
 from falcon.bench.tables import INTERVAL
 
 

@@ -17,28 +17,29 @@ from falcon._core.policy import BLAS, PACKED, host_policy
 from falcon._core.problem import Problem
 from falcon._core.residues import ResidueRunner
 from falcon._front import calls, planner
-from falcon._front.planner import weight
+from falcon._front.planner import compared_seconds_of
 from falcon._numpy.runner import NumpyRunner
 from falcon.decision import machine, rates
 from falcon.decision.library import is_faster
-from falcon.decision.search import Search, preferred, weighted
+from falcon.decision.search import Search, compared_seconds, preferred
 from falcon.decision.select import digest
 from falcon.decision.ways import Way, library_ratio, named_row, ways
 
 # What tests of these values and functions themselves are about.
-__all__ = ["BLAS", "PACKED", "Candidate", "Doors", "Method", "Plan", "Problem", "decided", "digest",
-           "forget_calls", "forget_devices", "host_policy", "is_faster", "named_row",
-           "preferred", "ways", "weight", "weighted"]  # fmt: skip
+__all__ = ["BLAS", "PACKED", "Candidate", "Doors", "Method", "Plan", "Problem",
+           "compared_seconds", "compared_seconds_of", "decided", "digest", "forget_calls",
+           "forget_devices", "host_policy", "is_faster", "named_row", "preferred",
+           "ways"]  # fmt: skip
 
 # Numbers that a test changes, so that little work or little time shows what they limit.
 NUMBERS = {
     "kept_calls": "_front.calls._MOST", "kept_plans": "_front.planner._CACHED_PLANS",
     "rows_to_pack_for": "_front.pack._USUAL_ROWS", "checked_size": "_check.steps._LEAST",
-    "copied_at_once": "_cpu.residues._ELEMENTS", "disturbed": "_core.timing._DISTURBED",
-    "least_cpu": "_core.timing._LEAST_CPU", "least_parts": "_front.views._LEAST_PARTS",
+    "copied_at_once": "_cpu.residues._ELEMENTS", "disturbed": "_tools.timing._DISTURBED",
+    "least_cpu": "_tools.timing._LEAST_CPU", "least_parts": "_front.views._LEAST_PARTS",
     "weighted_panel": "_front.gram_products._PANEL",
-    "shortest_part": "_front.views._SHORTEST_PART", "first_progress": "_core.progress._FIRST",
-    "next_progress": "_core.progress._NEXT", "renewed_progress": "_core.progress._RENEWED",
+    "shortest_part": "_front.views._SHORTEST_PART", "first_progress": "_tools.progress._FIRST",
+    "next_progress": "_tools.progress._NEXT", "renewed_progress": "_tools.progress._RENEWED",
     "verified_work": "schemes.loaders.MOST_WORK", "drawn_numbers": "schemes.drawing._WRITTEN",
     "least_starting": "bench.peers._LEAST_STARTING", "coretypes": "bench.peers._CORETYPES",
     "walk": "discover.worker.WALK", "moves": "discover.improve.MOVES",
@@ -317,11 +318,11 @@ class Doors:
 
     def entered(self, module):
         """Note that a module of the front looks at its operands, as no recalled call does."""
-        return self.watched(import_module(f"falcon._front.{module}"), "enter")
+        return self.watched(import_module(f"falcon._front.{module}"), "adapt_operands")
 
     def validated(self):
         """Note the functions whose calls are validated: those that are not recalled."""
-        return self.watched(planner, "merged", seen=lambda name, *_: name)
+        return self.watched(planner, "merge_keywords", seen=lambda name, *_: name)
 
     def multiplied(self, seen=lambda plan, count: plan):
         """Note `seen`, if true, of every plan that runs, and of how many products; no recall."""
@@ -379,7 +380,9 @@ class Doors:
 
     def packs(self, always):
         """Let `falcon.pack` make panels of what it would choose by time, or never."""
-        self._put("falcon._front.pack.weight", lambda plan: plan.problem.packed != always)
+        self._put(
+            "falcon._front.pack.compared_seconds_of", lambda plan: plan.problem.packed != always
+        )
 
     def every_scheme_is_worked_out(self):
         """Let no bound exclude a scheme."""

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 import falcon
+import reference.centring
 from falcon._core.centring import PADDING, Totals, choose_centring
-from falcon._core.dtypes import of
+from falcon._core.dtypes import dtype_of
 from falcon._core.rates import Rates
 from falcon._cpu.extension import why_unavailable
+from reference.strassen import strassen
 
 from .support import python
 
@@ -318,6 +320,27 @@ def test_what_is_subtracted_is_what_is_added():
             np.testing.assert_allclose(1 - share, residue, rtol=1e-9)
 
 
+@pytest.mark.parametrize("kind", centring.KINDS)
+def test_the_oracle_subtracts_the_same_means_and_errs_as_much(gemm, kind):
+    a, b = drawn(kind, "f4", shape=(96, 112, 128))
+    pairs = []
+    for lines in (a.astype("f8"), b.T.astype("f8")):
+        sums = np.zeros((2, 1, len(lines)))
+        sums[0, 0] = lines.sum(axis=1)
+        pairs.append((np.square(lines).sum(axis=1), Totals(sums, lines)))
+    squares, totals = zip(*pairs, strict=True)
+    found = choose_centring(np.dtype("f4"), [[a.shape[1]]], squares, totals)
+    of_a = reference.centring.means_of_rows(a)
+    of_b = reference.centring.means_of_rows(b.T, 0.5 if of_a.any() else 0.35)
+    for name, means in (("a_means", of_a), ("b_means", of_b)):
+        mine = None if found is None else getattr(found, name)
+        np.testing.assert_array_equal(means, 0 if mine is None else mine[0])
+    exact, oracle = exactly(a, b), reference.centring.centred(a, b, strassen)
+    c = gemm(a, b, scheme="strassen", centre=True)
+    assert off(c, exact) <= 2 * off(oracle, exact)
+    np.testing.assert_allclose(c, oracle, rtol=0, atol=20 * off(oracle, exact))
+
+
 @pytest.mark.parametrize("transpose", [False, True])
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "f2"])
 def test_gram_without_means(dtype, transpose):
@@ -356,7 +379,7 @@ def test_gram_without_means_is_the_covariance_and_refuses_what_has_none():
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16", "bfloat16"])
 def test_sums_of_columns_may_overflow_where_gram_takes_their_means(dtype, transpose):
     """Constants leave zeros, like those of np.cov, whatever they are."""
-    dtype = of(dtype)
+    dtype = dtype_of(dtype)
     most = float((dtype.part or dtype).finfo.max)
     for K, largest in itertools.product((1, 3, 299, 1000), (most, most / 100)):
         x = np.full((K, 3), largest).astype(dtype.numpy)

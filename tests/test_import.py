@@ -27,13 +27,14 @@ FORBIDDEN = (
     *("dask", "opt_einsum"),
 )
 LATER = (
-    *("falcon.bench", "falcon.discover", "falcon.__main__", "falcon._front.adapters.device"),
+    *("falcon.bench", "falcon.discover", "falcon.__main__", "falcon._gpu.adapter"),
     *("falcon.dask", "falcon.torch", "falcon._accelerate", "falcon._grade"),
     *("falcon.decision.explain", "falcon._gpu.driver", "falcon._gpu.backend", "falcon._gpu.rates"),
-    *("falcon._cpu.peak", "falcon._cpu.each", "falcon._cpu.measure", "falcon._core.timing"),
+    *("falcon._cpu.peak", "falcon._cpu.each", "falcon._cpu.measure", "falcon._tools.timing"),
     *("falcon._front.tune", "falcon._front.verify", "falcon._front.pack", "falcon._front.contract"),
     *("falcon.decision.rewrites.residues", "falcon.decision.rewrites.triangle"),
     *("falcon._core.reals", "falcon._core.residues", "falcon._core.modular"),
+    *("falcon._core.plan_text", "falcon._cpu.residues", "falcon._numpy.residues"),
     *("falcon.schemes.checking", "falcon.schemes.loaders", "falcon.schemes.published"),
     *("falcon.schemes.repair", "falcon.schemes.reading", "falcon.schemes.formulas"),
     *("falcon._front.freivalds", "falcon._front.verified"),
@@ -89,7 +90,7 @@ def test_nothing_heavy_is_imported(probe):
 
 def test_the_import_loads_little(probe):
     """asv measures how long it takes."""
-    assert "falcon._core.threads" in probe["loaded"]
+    assert "falcon._tools.threads" in probe["loaded"]
     assert len(probe["loaded"]) <= MOST_AT_IMPORT, probe["loaded"]
 
 
@@ -186,26 +187,24 @@ def test_ipython_extension(monkeypatch):
 
 # A file imports only from floors below its own, and within its own package. Longest name wins.
 FLOORS = {
-    "falcon.__main__": 9,
-    "falcon.bench": 8,
-    "falcon.discover": 8,
-    "falcon.dask": 7,
-    "falcon.torch": 7,
-    "falcon._accelerate": 7,
-    "falcon._grade": 7,
-    "falcon": 6,  # __init__.py: the public names, for users, benchmarks and the command line
-    "falcon._front": 5,
-    "falcon._backends": 4,
-    "falcon.decision": 3,
-    "falcon._numpy": 3,
-    "falcon._cpu": 3,
-    "falcon._gpu": 3,
-    "falcon._core": 2,
-    "falcon._core.files": 0,  # schemes are read from files
-    "falcon._core.lazy": 0,  # and have such properties
-    "falcon._core.locks": 0,  # and need modules while a child is forked
-    "falcon.codegen": 2,
-    "falcon.schemes": 1,
+    "falcon.__main__": 10,
+    "falcon.bench": 9,
+    "falcon.discover": 9,
+    "falcon.dask": 8,
+    "falcon.torch": 8,
+    "falcon._accelerate": 8,
+    "falcon._grade": 8,
+    "falcon": 7,  # __init__.py: the public names, for users, benchmarks and the command line
+    "falcon._front": 6,
+    "falcon._backends": 5,
+    "falcon.decision": 4,
+    "falcon._numpy": 4,
+    "falcon._cpu": 4,
+    "falcon._gpu": 4,
+    "falcon._core": 3,
+    "falcon.codegen": 3,
+    "falcon.schemes": 2,
+    "falcon._tools": 1,  # they know nothing of products
     "falcon._version": 0,
 }
 GENERATED = ("falcon._cpu._build",)  # by setup.py: why the compiled parts are missing
@@ -274,6 +273,50 @@ def test_no_file_imports_itself_by_way_of_others():
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         pytest.fail(f"a circle of imports: {' <- '.join(error.args[1])}")
+
+
+# What doors outside of `_front` know of the inside: names of one module, which may get fewer.
+DOORS = ("falcon.torch", "falcon.dask", "falcon._accelerate", "falcon._grade")
+SURFACE, MOST_NAMES, OPEN = "falcon._front.surface", 49, ("falcon", "falcon._tools")
+MOST_OF_BENCH = 36  # it measures inner parts on purpose
+
+
+def test_doors_know_few_names_of_the_inside():
+    """All of the surface's names are used, and type checkers are told the same."""
+    surface = importlib.import_module(SURFACE)
+    used = set()
+    for file in FILES:
+        if unit(module_of(file)) in DOORS:
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ImportFrom) and node.module == SURFACE:
+                    used |= {x.name for x in node.names}
+            inner = {x for x in imports(file) if unit(x) not in (*OPEN, unit(module_of(file)))}
+            assert inner <= {SURFACE}, file
+    tree = ast.parse(Path(surface.__file__).read_text(encoding="utf-8"))
+    (late,) = (x.body for x in tree.body if isinstance(x, ast.If))
+    homes = {x.name: f"_front.{each.module}" if each.level else each.module[7:]
+             for each in late for x in each.names}  # fmt: skip
+    assert homes == surface._HOME_OF
+    early = {x.name for each in tree.body if isinstance(each, ast.ImportFrom) for x in each.names}
+    early -= {"import_module", "importing", "TYPE_CHECKING", "Any"}
+    assert used == early | homes.keys() and len(used) <= MOST_NAMES
+    assert all(getattr(surface, name) is not None for name in used)
+    assert not hasattr(surface, "none")
+
+
+def test_bench_knows_few_names_of_the_inside():
+    own, used = ("falcon.bench", *OPEN), set()
+    for file in FILES:
+        if unit(module_of(file)) == "falcon.bench":
+            tree = ast.parse(file.read_text(encoding="utf-8"))
+            for node in (x for x in ast.walk(tree) if isinstance(x, ast.ImportFrom)):
+                if (
+                    not node.level
+                    and node.module.startswith("falcon.")
+                    and (unit(node.module) not in (*own, "falcon.schemes"))
+                ):
+                    used |= {x.name for x in node.names}
+    assert len(used) <= MOST_OF_BENCH, sorted(used)
 
 
 def test_the_table_has_no_stale_entries():

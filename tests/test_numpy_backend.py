@@ -7,14 +7,14 @@ import pytest
 
 import falcon
 from falcon._backends import BACKENDS
-from falcon._core.cpus import kept_bytes
-from falcon._core.dtypes import of
+from falcon._core.dtypes import dtype_of
 from falcon._numpy.lcma import Stages
+from falcon._tools.cpus import kept_bytes
 
 from .doors import Plan, Problem
 
 BACKEND = BACKENDS["numpy"]
-F8 = of("float64")
+F8 = dtype_of("float64")
 
 
 def whole(rng, shape, dtype="f8"):
@@ -29,7 +29,7 @@ def plan_for(problem, scheme, limit=None):
 @pytest.mark.parametrize("dtype", ["f8", "i4", "g"])
 def test_measure(doors, dtype):
     doors.numbers(disturbed=np.inf, least_cpu=0.0)  # other tests compute beside it
-    rates = BACKEND.measure(of(np.dtype(dtype)), 1)
+    rates = BACKEND.measure(dtype_of(np.dtype(dtype)), 1)
     assert rates.multiply > 0
     assert rates.add > 0
     assert rates.bandwidth > 0
@@ -56,7 +56,7 @@ def test_every_raggedness(scheme):
     sizes = [sorted({1, d - 1, d, d + 1, 2 * d, 2 * d + 1} - {0}) for d in (m, k, n)]
     for M, K, N in product(*sizes):
         a, b = whole(rng, (M, K), "i8"), whole(rng, (K, N), "i8")
-        problem = Problem(M, N, K, of("int64"))
+        problem = Problem(M, N, K, dtype_of("int64"))
         whole_plan = plan_for(problem, s)
         option = whole_plan.method
         for chunks in ((M, N, K), (m, n, k), (2 * m, n, K)):
@@ -103,7 +103,7 @@ def test_a_limit_that_would_take_minutes_is_refused(limit):
 @pytest.mark.parametrize("dtype", ["complex128", "int64", "float32"])
 def test_the_default_workspace_is_bounded(dtype):
     backend, scheme = BACKEND, falcon.schemes.get("strassen@strassen")
-    problem = Problem(16384, 16384, 16384, of(dtype))
+    problem = Problem(16384, 16384, 16384, dtype_of(dtype))
     (option,) = backend.candidates(problem, (scheme,), None)
     assert 0 < option.workspace <= kept_bytes()
     assert option.chunks != (16384,) * 3
@@ -136,7 +136,7 @@ def test_kernels_that_the_environment_asks_for_are_said(monkeypatch, asked, kern
 @pytest.mark.parametrize("door", ["plain", "batch", "packed", "overlap", "symmetric", "strided"])
 def test_halves_are_rounded_once(dtype, door):
     """``alpha a b + beta c`` too, within the workspace of a product that is added to c."""
-    rng, dtype = np.random.default_rng(3), of(dtype).numpy
+    rng, dtype = np.random.default_rng(3), dtype_of(dtype).numpy
     a, b, c = (rng.standard_normal(x).astype(dtype) for x in ((150, 300), (300, 150), (150, 150)))
     how = {"backend": "numpy", "alpha": 0.7, "beta": 1.3}
     alpha, beta = (float(dtype.type(how[x])) for x in ("alpha", "beta"))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.dtypes import of
+from falcon._core.dtypes import dtype_of
 from falcon._core.options import DEFAULT_MAX_GROWTH
 from falcon.bench import workloads
 from falcon.bench.errors import Sample
@@ -25,7 +25,7 @@ from .doors import Problem, host_policy
 
 def suited():
     """Every candidate for "auto" in float32 and float64."""
-    problem = Problem(8192, 8192, 8192, of("float32"))
+    problem = Problem(8192, 8192, 8192, dtype_of("float32"))
     return scheme_candidates().suited_to(problem, host_policy(problem), DEFAULT_MAX_GROWTH)[0]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import falcon
 from falcon._backends import available_backends
-from falcon._core.dtypes import of
+from falcon._core.dtypes import dtype_of
 from falcon._core.options import Options
 from falcon._core.rates import Rates
 from falcon._core.scaling import Lines, Scaling, equilibrated
@@ -19,7 +19,7 @@ from .doors import Problem
 from .test_promise import suited
 
 EPS = {"f4": np.finfo("f4").eps, "f8": np.finfo("f8").eps}
-_FLOAT = Problem.of_sizes((512,) * 3, of("float32"), Options())
+_FLOAT = Problem.of_sizes((512,) * 3, dtype_of("float32"), Options())
 HOST = [x.name for x in available_backends() if not x.why_classical_only(_FLOAT)]
 
 
@@ -116,7 +116,7 @@ def test_scaling_is_undone_exactly(dtype):
     a, b = normal(30, 40).astype(dtype), normal(40, 20, seed=1).astype(dtype)
     rows, columns = (2.0 ** np.random.default_rng(2).integers(-60, 60, n) for n in (30, 20))
     for scaling in (Scaling(rows), Scaling(None, columns), Scaling(rows, columns), Scaling()):
-        assert scaling.fits(of(dtype))
+        assert scaling.fits(dtype_of(dtype))
         product = scaling.of_rows(a, a.dtype) @ scaling.of_columns(b, b.dtype)
         assert product.dtype == a.dtype
         scaling.undo(product)
@@ -125,7 +125,7 @@ def test_scaling_is_undone_exactly(dtype):
         wide *= (1 if scaling.rows is None else rows[:, None]) * np.ones(20, dtype)
         Scaling(scaling.rows).undo(wide)
         np.testing.assert_array_equal(wide, 1)
-    assert not Scaling(np.array([1.0, 2.0**130])).fits(of("float32"))
+    assert not Scaling(np.array([1.0, 2.0**130])).fits(dtype_of("float32"))
 
 
 @pytest.mark.parametrize(

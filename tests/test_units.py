@@ -11,7 +11,7 @@ import pytest
 
 import falcon
 from falcon._backends import available_backends
-from falcon._core.dtypes import of
+from falcon._core.dtypes import dtype_of
 from falcon._core.options import Options
 from falcon._core.rates import Rates
 from falcon._cpu.extension import _core
@@ -23,7 +23,7 @@ with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(str(Path(__file__).parents[1] / "studies"))
     import units
 
-_FLOAT = Problem.of_sizes((512,) * 3, of("float32"), Options())
+_FLOAT = Problem.of_sizes((512,) * 3, dtype_of("float32"), Options())
 HOST = [x.name for x in available_backends() if not x.why_classical_only(_FLOAT)]
 SHAPE = (420, 520, 390)
 MOST = 9.0  # times the error of np.matmul, or a rounding of C: one more than the largest growth

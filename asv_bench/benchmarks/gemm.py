@@ -3,7 +3,7 @@
 import numpy as np
 
 import falcon
-from falcon._core.dtypes import of
+from falcon._core.dtypes import dtype_of
 from falcon.bench.workloads import Shape
 from falcon.bench.workloads import operands as workload_operands
 
@@ -53,7 +53,9 @@ class Types:
 
     def setup(self, size, types):
         require("cpu")
-        self.a = np.random.default_rng(0).integers(-4, 5, (size, size)).astype(of(types[0]).numpy)
+        self.a = (
+            np.random.default_rng(0).integers(-4, 5, (size, size)).astype(dtype_of(types[0]).numpy)
+        )
         self.b = self.a.copy()
         self.time_gemm(size, types)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 import falcon
-from falcon._core.timing import Side, interleave
+from falcon._tools.timing import Side, interleave
 from falcon.bench.errors import Sample
 
 from .common import DTYPES, SHAPES, operands

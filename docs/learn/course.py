@@ -58,7 +58,7 @@ def stages(a, b, scheme=None, rounds=3):
 
 
 def _engine(a, b, scheme):
-    from falcon._core.dtypes import of
+    from falcon._core.dtypes import dtype_of
     from falcon._cpu import _core
     from falcon._cpu.extension import isa
     from falcon._cpu.pool import kept_bytes
@@ -66,7 +66,7 @@ def _engine(a, b, scheme):
 
     (M, K), N = a.shape, b.shape[1]
     how = {"isa": isa(), "scheme": engine_scheme(scheme), "limit": kept_bytes()}
-    layout = _core.plan(M, N, K, of(a.dtype).engine, is_blocked=True, **how)
+    layout = _core.plan(M, N, K, dtype_of(a.dtype).engine, is_blocked=True, **how)
     workspace = _core.Workspace(layout.nbytes)
     c = np.empty((M, N), a.dtype)
     found = _core.gemm(layout, a, b, c, workspace=workspace, profile=True)

@@ -17,14 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from falcon._core import observe
-from falcon._core.locks import ForkLock
-from falcon._core.plan import Plan
-from falcon._core.text import format_table
-from falcon._core.uninterrupted import Block
-from falcon._front.plan import by_numpy
-from falcon._front.planner import predicted
-from falcon._front.subscripts import has_product
+from falcon import Plan
+from falcon._front.surface import by_numpy, has_product, observe, predicted
+from falcon._tools.locks import ForkLock
+from falcon._tools.text import format_table
+from falcon._tools.uninterrupted import Block
 
 # Frames of these do not ask for products: falcon's and NumPy's.
 _OWN = tuple(f"{x}{os.sep}" for x in (Path(__file__).parents[1], Path(np.__file__).parent))

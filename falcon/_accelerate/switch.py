@@ -13,21 +13,17 @@ from typing import Any
 import numpy as np
 
 from falcon import gram, matmul, plan
-from falcon._core import observe
-from falcon._core.checks import check_switch
-from falcon._core.locks import ForkLock
-from falcon._core.options import FIELDS, base, set_base
-from falcon._core.symmetric import is_adjoint, is_transpose
-from falcon._core.uninterrupted import Block, forgetful, insist
-from falcon._numpy import original
-from falcon.decision.library import (
-    BLAS_FLOP_BYTE,
-    LEAST_BATCH_OF_LOOPS,
-    LOOP_FLOP,
-    NUMPY_PRODUCT,
-    SMALLEST_OWN,
-    THINNEST_OWN,
+from falcon._front.surface import (
+    FIELDS,
+    is_hermitian,
+    keep_original,
+    limits_of_loops,
+    observe,
+    tell_children,
 )
+from falcon._tools.checks import check_switch
+from falcon._tools.locks import ForkLock
+from falcon._tools.uninterrupted import Block, forgetful, insist
 
 try:
     from . import _loops
@@ -191,7 +187,7 @@ def _inherit(on: bool) -> None:
         if value:
             os.environ[name] = value
     if on:
-        set_base(base())
+        tell_children()
 
 
 @forgetful  # no array owns the memory of the operands, which NumPy frees
@@ -199,7 +195,7 @@ def _product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Any:
     if a.dtype.kind in "fc":
         if not _NOT_ASKED.issuperset(np.geterr().values()):
             return NotImplemented
-        if not is_transpose(a, b) and is_adjoint(a, b):  # Hermitian, as BLAS's loops leave it
+        if is_hermitian(a, b):  # as BLAS's loops leave it
             return gram(a, transpose=True, out=out)
     return matmul(a, b, out)
 
@@ -227,14 +223,13 @@ def _update(quiet: bool) -> None:
     if wanted == _is_on:
         return
     if wanted:
-        original.keep(_loops.original)
+        keep_original(_loops.original)
         _is_on = None
         try:
-            least = SMALLEST_OWN, _LEAST_OF_LOOPS
-            batch = LEAST_BATCH_OF_LOOPS, NUMPY_PRODUCT, BLAS_FLOP_BYTE, LOOP_FLOP
+            thinnest, smallest, batch = limits_of_loops()
             einsum = getattr(inspect.unwrap(np.einsum), "__globals__", {}).get("c_einsum")
-            to = _product, _missed
-            _loops.replace(np.matmul, np.dot, einsum, *to, THINNEST_OWN, *least, batch)
+            least = smallest, _LEAST_OF_LOOPS
+            _loops.replace(np.matmul, np.dot, einsum, _product, _missed, thinnest, *least, batch)
         except RuntimeError as error:
             _is_on = False
             raise RuntimeError(f"NumPy {np.__version__} is left alone: {error}") from None

@@ -12,7 +12,6 @@
     environment.py  environment variables that set no option
     keywords.py  options as keywords of functions: types, signatures, documentation
     config.py    config, set_config: settings of a block, of the process
-    threads.py   limits on the number of threads, including threadpoolctl's
     method.py    Method, Candidate: a way to multiply a problem, and its predicted time
     plan.py      Plan: how one problem will be multiplied, and why; Backend, the interface
     plan_text.py a plan in words
@@ -20,7 +19,6 @@
     reals.py     complex matrices on GPUs as real ones: sizes, copies, the plan
     runner.py    Runner: what runs a plan; batches and cuts by other runners
     residues.py  what runs a product modulo p, and its memory
-    pool.py      memory that is kept between calls
     bound.py     error bounds of a plan's products, growth of 16-bit schemes
     policy.py    Policy: when a backend's LCMAs are worth comparing, and what they must gain
     rates.py     Rates: measured speeds
@@ -28,34 +26,11 @@
     model.py     the cost model of the host's backends: seconds per stage of a method
     observe.py   who is told of every product
     symmetric.py x.T @ x: how it is recognised, copying a triangle
-    settle.py    what is done to operands before a scheme adds their blocks, in order:
+    settle.py    Guard, Measured: what is done to operands before a scheme adds blocks, in order:
     units.py     even out units along K, columns of A against rows of B
     scaling.py   scale rows and columns whose norms differ by too much for an LCMA
     centring.py  subtract means of rows and columns, and add what they make of C
     packed.py    PackedOperand: a right operand that is packed once
     arrays.py    users' operands as NumPy arrays
-    checks.py    values of options, parsed and checked
-    files.py     users' files are read, JSON files replaced
-    lazy.py      a property that is computed once, without a lock
-    locks.py     locks that a forked child can take
-    uninterrupted.py  blocks that signals leave neither half begun nor half ended; compiled
-    cpus.py      CPUs and memory that this process may use
     fit.py       least squares for measured times
-    timing.py    interleaved timings, and how well their ratios are known
-    progress.py  Progress: how far a command is, on standard error
-    text.py      tables, suggestions for misspelt words
 """
-
-import os
-import sys
-import warnings
-
-_folder = sys.modules["falcon"].__path__[0]
-if os.path.exists(f"{_folder}/app.py"):
-    warnings.warn(
-        f"the web framework falcon is installed in the same folder, {_folder}; this is "
-        "falcon-gemm, and either may be broken: use an environment for each, or uninstall both "
-        "(pip uninstall falcon falcon-gemm) and install the one that you need",
-        RuntimeWarning,
-        stacklevel=3,
-    )

@@ -26,8 +26,8 @@ class Arithmetic:
     """Products of elements by products of their parts."""
 
     name: str  # the option's value
-    # Numbers of fewer bits to an element; part i of A meets part j of B where ``i + j < parts``.
-    parts: int
+    # Numbers of fewer bits to an element; part i of A meets part j of B where ``i + j < splits``.
+    splits: int
     # RMS error relative to float32 arithmetic's. Measured for 256^3 to 4096^3, standard normal:
     # 0.35 to 0.45 for three parts, whose sums begin anew in every slice of K, and 10 to 16 for two.
     growth: float
@@ -35,7 +35,7 @@ class Arithmetic:
     # the product of the elements. Three parts are cut off after 8 bits, so that each is less than
     # 2^-7 of the one before: 2^-20 + 2^-28. Two are rounded: 3 times 2^-18.
     left_out: float
-    part: str = "bfloat16"  # name of the type of the parts
+    split_type: str = "bfloat16"  # name of the type of the splits
 
     def roundings(self, K: int) -> int:
         """Return how many unit roundoffs a sum of K products may err by, of all magnitudes.

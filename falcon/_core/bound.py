@@ -81,7 +81,7 @@ def _roundings(plan: Any, K: int) -> int:
     if how is None:
         return K
     # Tensor cores add up 8 or 16 products and the sum so far, and cut all off at the largest.
-    return how.roundings(K if plan.problem.device is None or how.parts == 1 else 3 * K)
+    return how.roundings(K if plan.problem.device is None or how.splits == 1 else 3 * K)
 
 
 def _centring_roundings(plan: Any, passes: int) -> float:

@@ -48,9 +48,9 @@ CENTRED = Scheme(_ONE, _ONE, _ONE, "centred")
 Passes = Sequence[Sequence[int]]  # where the segments of each pass over K end; some are empty
 
 
-def classical_scheme(problem: Problem, options: Options, operand: Any) -> Scheme | None:
-    """Return as which the classical algorithm runs; `operand`: see `Method`."""
-    return CENTRED if options.centre and operand is None and _has_means(problem) else None
+def classical_scheme(problem: Problem, options: Options, compute_type: Any) -> Scheme | None:
+    """Return as which the classical algorithm runs; `compute_type`: see `Method`."""
+    return CENTRED if options.centre and compute_type is None and _has_means(problem) else None
 
 
 def may_centre(plan: Any) -> bool:

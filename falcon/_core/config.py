@@ -7,9 +7,10 @@ from collections.abc import Callable
 from contextlib import ContextDecorator
 from typing import Any, Unpack
 
+from falcon._tools.uninterrupted import Assigned
+
 from .keywords import Settings, takes_options
-from .options import SETTINGS, Options, active, changed, set_base
-from .uninterrupted import Assigned
+from .options import SETTINGS, Options, active, base, changed, set_base
 
 
 class Config(Assigned[Options], ContextDecorator):
@@ -100,3 +101,8 @@ def set_config(**changes: Unpack[Settings]) -> None:
     >>> falcon.set_config(threads=None)
     """
     set_base(changed("set_config", changes, process=True))
+
+
+def tell_children() -> None:
+    """Tell processes that start with `falcon.accelerate` on the settings of this one."""
+    set_base(base())

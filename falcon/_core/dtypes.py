@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from .._tools.locks import importing
 from .arithmetic import BY_FLOAT16, FIXED, INT64_BY_FLOAT64, SPLIT, TF32, Arithmetic
-from .locks import importing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,21 +100,21 @@ class DType:
         return self if self.pair is None or self.arithmetic is not None else self.pair[0]
 
     @property
-    def parts(self) -> int:
-        """Numbers by which an element is multiplied: 1 but for parts of float32."""
-        return 1 if self.arithmetic is None else self.arithmetic.parts
+    def splits(self) -> int:
+        """Numbers by which an element is multiplied: 1 but for splits of float32."""
+        return 1 if self.arithmetic is None else self.arithmetic.splits
 
     @property
     def multiplied(self) -> DType:
         """The type of these numbers, of A's elements."""
-        if self.arithmetic is None or self.parts == 1:
+        if self.arithmetic is None or self.splits == 1:
             return self.left
-        return _KNOWN[self.arithmetic.part]
+        return _KNOWN[self.arithmetic.split_type]
 
     @property
     def panel_bytes(self) -> int:
         """Bytes of all numbers by which an element is multiplied."""
-        return self.parts * self.multiplied.itemsize
+        return self.splits * self.multiplied.itemsize
 
     @property
     def numpy(self) -> np.dtype:
@@ -272,7 +272,7 @@ _KNOWN |= {row.numpy: row for row in reversed(TABLE) if row.module == "numpy"}
 _BY_PAIR = {row.pair: row for row in PAIRS}
 
 
-def of(dtype: np.dtype | str) -> DType:
+def dtype_of(dtype: np.dtype | str) -> DType:
     """Return the row of a NumPy dtype in any byte order, or of its name.
 
     Raises TypeError: it is no dtype, or falcon does not multiply matrices of it.
@@ -316,7 +316,7 @@ def both(left: DType, right: DType) -> DType | None:
 def _loaded(name: str) -> DType:
     by_arithmetic = (BY_ARITHMETIC | BY_ARITHMETIC_ON_GPUS).values()
     rows = *PAIRS, *by_arithmetic, *BY_FLOAT.values()
-    return next((row for row in rows if row.name == name), None) or of(name)
+    return next((row for row in rows if row.name == name), None) or dtype_of(name)
 
 
 def _searched(dtype: np.dtype) -> DType | None:

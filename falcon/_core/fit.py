@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from falcon._tools.timing import disturbance, timed
+
 from .method import Method
 from .model import seconds
 from .problem import Problem
 from .rates import UNMEASURED, DisturbedError, Rates, classical_terms
-from .timing import disturbance, timed
 
 # The rates that are fitted; at a speed of _FAST nothing takes time.
 _TERMS = "multiply", "add", "bandwidth"

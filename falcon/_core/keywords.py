@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Literal, TypedDict, TypeVar
 
+from falcon._tools.checks import Check
 from falcon.schemes import Scheme
 
-from .checks import Check
 from .options import FIELDS, arguments
 
 

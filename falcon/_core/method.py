@@ -32,7 +32,7 @@ class Method:
     rounded_growth: float | None = None
     name: str = ""  # its label, if not the name of its scheme
     # As which elements are multiplied, if not as those of their own type.
-    operand: DType | None = None
+    compute_type: DType | None = None
 
     @property
     def label(self) -> str:
@@ -45,12 +45,12 @@ class Method:
     @property
     def arithmetic(self) -> Arithmetic | None:
         """How elements are multiplied, if not as those of their own type."""
-        return None if self.operand is None else self.operand.arithmetic
+        return None if self.compute_type is None else self.compute_type.arithmetic
 
     @property
     def splits(self) -> int:
         """Numbers by which an element is multiplied: 1 but for splits of float32."""
-        return 1 if self.operand is None else self.operand.parts
+        return 1 if self.compute_type is None else self.compute_type.splits
 
     @property
     def is_classical(self) -> bool:

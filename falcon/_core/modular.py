@@ -22,11 +22,12 @@ from functools import cache
 from math import gcd, isqrt, lcm, prod
 from typing import Any
 
-from .dtypes import FLOAT32, FLOAT64, DType, of
-from .lazy import lazy
+from falcon._tools.lazy import lazy
+
+from .dtypes import FLOAT32, FLOAT64, DType, dtype_of
 
 # Types of residues, and the largest magnitude that each holds.
-KINDS = {of("int8"): 2**7 - 1, of("int16"): 2**15 - 1, FLOAT32: 2**24, FLOAT64: 2**53}
+KINDS = {dtype_of("int8"): 2**7 - 1, dtype_of("int16"): 2**15 - 1, FLOAT32: 2**24, FLOAT64: 2**53}
 # The largest of several moduli: products with digits of 32 bits are exact in float64.
 _LARGEST = 2**21
 
@@ -80,7 +81,7 @@ class Residues:
             return 2.0 ** (8 * sums.itemsize - 1) - 1
         return 1 / sums.unit_roundoff - (2.0**32 if sums.itemsize == 8 else 0)
 
-    def room(self, K: int) -> float:
+    def headroom(self, K: int) -> float:
         """Return how many times the largest sum of K products may be held."""
         return self.most / (K * self.largest**2)
 

@@ -18,14 +18,14 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache, partial
 from typing import Any, get_args
 
+from falcon._tools import checks
+from falcon._tools.checks import parse_bool
+from falcon._tools.text import did_you_mean, unexpected
+from falcon._tools.threads import within_limits
 from falcon.schemes import Scheme
 
-from . import checks
 from .arithmetic import NAMES
-from .checks import parse_bool
 from .environment import OTHER_VARIABLES
-from .text import did_you_mean, unexpected
-from .threads import within_limits
 
 _log = logging.getLogger("falcon")
 
@@ -36,6 +36,13 @@ DEFAULT_MAX_GROWTH = 8.0  # RMS growth of the error that "auto" allows: three bi
 # `torch.LinearConfig`, which have fewer.
 CALLS, PLANS, PACKS, TUNES, LAYERS = "calls", "plans", "packs", "tunes", "layers"
 _ALL = (CALLS, PLANS, PACKS)
+
+
+def _check_scheme(name: str, value: Any) -> str | Scheme:
+    """A name or a Scheme; names are looked up later, by `resolve_options`."""
+    if not isinstance(value, str | Scheme):
+        raise TypeError(f"{name} is of type {type(value).__name__}; expected a name or a Scheme")
+    return value
 
 
 def _option(
@@ -78,7 +85,7 @@ class Options:
         where their norms differ too much; "classical" uses no LCMA; a name such as "strassen",
         "3x4x4:38" or "strassen@winograd", or a `falcon.schemes.Scheme`, is used as given, without
         scaling. `falcon.gram` uses such a scheme for the blocks off the diagonal.""",
-        checks.check_scheme,
+        _check_scheme,
         taken_by=(*_ALL, LAYERS),
     )
     arithmetic: str = _option(
@@ -219,7 +226,7 @@ class Options:
 
     @property
     def one_modulus(self) -> int | None:
-        """The modulus of a call that takes one: `requested` refuses several, but for matmul."""
+        """The modulus of a call that takes one: but for matmul, others are refused before."""
         assert not isinstance(self.modulus, tuple)
         return self.modulus
 
@@ -240,7 +247,7 @@ KEYWORDS, PLANNING, PACKING, TUNING, LINEAR = (
 arguments: dict[str, tuple[str, ...]] = {}
 
 
-def merged(function: str, names: tuple[str, ...], keywords: Mapping[str, Any]) -> Options:
+def merge_keywords(function: str, names: tuple[str, ...], keywords: Mapping[str, Any]) -> Options:
     """Return the settings in force, changed by the keywords of a call other than "auto" and None.
 
     Raises TypeError: `function` takes no such keyword, or its value has the wrong type.
@@ -320,7 +327,7 @@ def _notice_misspelt() -> None:
 def changed(function: str, changes: Mapping[str, Any], *, process: bool = False) -> Options:
     """Return the settings in force here (or in the process) with some changes.
 
-    Raises as `merged` does, for `function`.
+    Raises as `merge_keywords` does, for `function`.
     """
     for name in changes:
         if name not in SETTINGS:

@@ -173,3 +173,9 @@ class PackedOperand:
 
 # Pickles store the public name of the class, so that this file may move.
 PackedOperand.__module__ = "falcon"
+
+
+def refuse_packed(name: str, value: Any) -> None:
+    """Raise TypeError for a packed operand where an array is required."""
+    if isinstance(value, PackedOperand):
+        raise TypeError(f"{name} is a PackedOperand, which gemm, matmul and plan take as b only")

@@ -8,18 +8,18 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from falcon._tools.lazy import lazy
+from falcon._tools.locks import importing
 from falcon.schemes import Scheme
 
 from .arrays import to_array
 from .bound import error_bound
 from .dtypes import DType
-from .lazy import lazy
 from .matrix import Matrix
 from .method import Candidate as Candidate
 from .method import Method as Method
 from .options import Options
 from .packed import PackedOperand
-from .plan_text import explained, summary
 from .policy import Policy
 from .problem import Problem
 from .rewrite import Part as Part
@@ -30,9 +30,9 @@ from .runner import FallbackRunner, Runner
 class Backend(Protocol):
     """The interface of backends, for host memory and for a GPU.
 
-    `falcon._backends` is the table of backends. `operand`, wherever it is a parameter: as which
-    elements are multiplied, if not as those of their own type (a row of `falcon._core.dtypes` with
-    an `arithmetic`).
+    `falcon._backends` is the table of backends. `compute_type`, wherever it is a parameter: as
+    which elements are multiplied, if not as those of their own type (a row of
+    `falcon._core.dtypes` with an `arithmetic`).
     """
 
     @property
@@ -54,14 +54,14 @@ class Backend(Protocol):
     def why_unavailable(self) -> str | None:
         """Return None if the backend runs here, else the reason in a short sentence."""
 
-    def why_not(self, problem: Problem, operand: DType | None = None) -> str | None:
+    def why_not(self, problem: Problem, compute_type: DType | None = None) -> str | None:
         """Return None if the backend can multiply the problem, else the reason.
 
         Of a weighted one, `b` is `Weighted` when the plan runs.
         """
 
     def why_classical_only(
-        self, problem: Problem, scheme: Scheme | None = None, operand: DType | None = None
+        self, problem: Problem, scheme: Scheme | None = None, compute_type: DType | None = None
     ) -> str | None:
         """Return why only the classical algorithm may run; None if LCMAs (or `scheme`) may.
 
@@ -76,7 +76,7 @@ class Backend(Protocol):
         problem: Problem,
         schemes: Iterable[Any],
         limit: int | None,
-        operand: DType | None = None,
+        compute_type: DType | None = None,
     ) -> list[Method]:
         """Return a method per scheme that can keep the workspace `limit`.
 
@@ -90,7 +90,7 @@ class Backend(Protocol):
         """Return what runs a plan of this backend."""
 
     def reduce(
-        self, terms: Any, parts: Any, modulus: int, carry: int = 0, threads: int = 1
+        self, terms: Any, outputs: Any, modulus: int, carry: int = 0, threads: int = 1
     ) -> None:
         """Write weighted sums of matrices modulo p: `falcon._numpy.residues.modulo`."""
 
@@ -203,7 +203,7 @@ class Plan:
     @property
     def operand(self) -> DType:
         """The type as which the elements of A and B are multiplied."""
-        return self.method.operand or self.problem.operand
+        return self.method.compute_type or self.problem.operand
 
     @property
     def label(self) -> str:
@@ -287,7 +287,7 @@ class Plan:
 
     def _with_less_memory(self) -> Runner | None:
         """Return what runs where the workspace of "auto" is not to be had; None: nothing less."""
-        method = self.backend.candidates(self.problem, (None,), 1, self.method.operand)[0]
+        method = self.backend.candidates(self.problem, (None,), 1, self.method.compute_type)[0]
         less = method.workspace < self.workspace
         return self.backend.runner(self.instead(method, self.backend)) if less else None
 
@@ -302,9 +302,9 @@ class Plan:
         if self.rewrite is not None:
             return self.rewrite.fitted(self, problem)
         limit, how = self.options.workspace_limit, (problem, (self.scheme,))
-        within = self.backend.candidates(*how, limit, self.method.operand)
-        found = within or self.backend.candidates(*how, None, self.method.operand)
-        return replace(self, problem=problem, method=found[0])
+        within = self.backend.candidates(*how, limit, self.method.compute_type)
+        methods = within or self.backend.candidates(*how, None, self.method.compute_type)
+        return replace(self, problem=problem, method=methods[0])
 
     def __call__(self, a: Any, b: Any, out: Any = None) -> Any:
         """Multiply two matrices of the planned shapes and dtype; modulo p, of any integers.
@@ -317,14 +317,14 @@ class Plan:
             An operand has another shape or dtype than planned, or `out` overlaps an operand; or the
             plan is for a packed operand.
         """
-        p, known = self.problem, self.backend.matrix
+        p, as_matrix = self.problem, self.backend.matrix
         if p.packed or p.count > 1:
             what, how = ("a packed operand", "gemm") if p.packed else ("a batch", "matmul")
             raise ValueError(f"this plan is for {what}: multiply by falcon.{how}(a, b)")
-        left, right = known("a", a, p.device), known("b", b, p.device)
+        left, right = as_matrix("a", a, p.device), as_matrix("b", b, p.device)
         a, b = left.owner, right.owner
         out = self.backend.empty((p.M, p.N), p.result, a) if out is None else out
-        target = known("out", out, p.device)
+        target = as_matrix("out", out, p.device)
         where = "" if p.device is None else f" on cuda:{p.device}"
         for name, x, shape, kind in (
             ("a", left, (p.M, p.K), p.operand.left),
@@ -340,22 +340,28 @@ class Plan:
             raise ValueError("b is not a.T in the same memory; this plan is for symmetric products")
         if target.overlaps(left) or target.overlaps(right):
             raise ValueError("out overlaps an operand; falcon.gemm handles that, a plan does not")
-        about = left, right, None, target, (p.operand, p.result), self.options
-        lies = Problem.of(*about, device=p.device, symmetric=p.symmetric)
+        types = p.operand, p.result
+        lies = Problem.of(
+            left, right, None, target, types, self.options, device=p.device, symmetric=p.symmetric
+        )
         self.fitted(lies).runner(a, b, None, out)
         return out
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the decision; chunks are computed again on the machine that loads it."""
-        kept = ["why", "seconds", "guarded", "optional", "options", "rates"]
-        kept += ["method", "parts", "rewrite"] if self.rewrite is not None else []
-        about = {name: getattr(self, name) for name in kept}
-        return _restored, (self.problem, self.backend, self.scheme, self.method.operand, about)
+        names = ["why", "seconds", "guarded", "optional", "options", "rates"]
+        names += ["method", "parts", "rewrite"] if self.rewrite is not None else []
+        fields = {name: getattr(self, name) for name in names}
+        arguments = self.problem, self.backend, self.scheme, self.method.compute_type, fields
+        return _restored, arguments
 
     def __repr__(self) -> str:
         return f"<Plan {self.problem}: {self.method.label} on backend {self.backend.name}>"
 
     def __str__(self) -> str:
+        with importing():
+            from .plan_text import summary
+
         return summary(self)
 
     def explain(self, most: int = 12) -> str:
@@ -367,22 +373,25 @@ class Plan:
             Rows of the table; the best classical one of each backend is added. The stages of each
             are in `candidates`, as `seconds`.
         """
+        with importing():
+            from .plan_text import explained
+
         return explained(self, most)
 
 
 def _restored(
-    problem: Problem, backend: Any, scheme: Any, operand: DType | None, about: dict[str, Any]
+    problem: Problem, backend: Any, scheme: Any, compute_type: DType | None, fields: dict[str, Any]
 ) -> Plan:
-    """Return a pickled plan, with the same scheme and backend; `about`: its other fields."""
+    """Return a pickled plan, with the same scheme and backend; `fields`: its others."""
     reason = backend.why_unavailable()
-    if reason is None and "parts" not in about:
-        reason = backend.why_not(problem, operand)
+    if reason is None and "parts" not in fields:
+        reason = backend.why_not(problem, compute_type)
     if reason is not None:
         raise ValueError(f"a plan for backend {backend.name!r} cannot be loaded here: {reason}")
-    if "method" not in about:
-        limit = about["options"].workspace_limit
-        found = backend.candidates(problem, (scheme,), limit, operand)
-        if not found:
+    if "method" not in fields:
+        limit = fields["options"].workspace_limit
+        methods = backend.candidates(problem, (scheme,), limit, compute_type)
+        if not methods:
             raise ValueError(f"workspace_limit is {limit}, which {scheme!r} exceeds")
-        about = {**about, "method": found[0]}
-    return Plan(problem, backend, **about)
+        fields = {**fields, "method": methods[0]}
+    return Plan(problem, backend, **fields)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from falcon._tools.text import format_table
+
 from .centring import may_centre
-from .text import format_table
 
 _LONG = 10.0  # seconds, from which times are not in ms
 

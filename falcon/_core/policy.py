@@ -40,7 +40,7 @@ class Policy:
     # fewer bytes there are for it, the more chunks.
     holds_panels: bool = False
     # Whether "auto" may multiply float32 by parts.
-    by_parts: bool = True
+    by_splits: bool = True
     # Why the classical algorithm was chosen; why a faster candidate was not.
     no_gain: str = "no scheme is predicted to be faster"
     too_little: str = "faster by too little to be sure"
@@ -76,12 +76,12 @@ def _copies(counts: Any) -> float:
 USUAL_COPIES = 2.5
 
 
-def panel_bytes(problem: Problem, counts: Any, operand: DType | None = None) -> int:
+def panel_bytes(problem: Problem, counts: Any, compute_type: DType | None = None) -> int:
     """Return the bytes of the panels that a packed B has for a scheme, without padding.
 
-    `operand`: as which its elements are multiplied, if not as those of their own type.
+    `compute_type`: as which its elements are multiplied, if not as those of their own type.
     """
-    element = (operand or problem.operand).panel_bytes
+    element = (compute_type or problem.operand).panel_bytes
     return round(_copies(counts) * problem.K * problem.N * element)
 
 

@@ -90,7 +90,7 @@ class Problem:
     weighted: bool = False
     # If the elements are integers, though of a floating-point type, and results must be exact: how
     # many times the largest sum of K products a number may be. 0: results may be rounded.
-    room: float = field(default=0.0, repr=False)
+    headroom: float = field(default=0.0, repr=False)
     # Products of a batch, of these sizes each.
     count: int = field(default=1, repr=False)
 
@@ -131,9 +131,13 @@ class Problem:
             out = dense(0, (*batch, M, N), result)
         squares = device is not None and (bool(symmetric) or a.is_transpose(b))
         if device is not None:
-            able = options.scheme in ("auto", "classical")  # by name it computes all of C
-            found = squares and not (packed or c is not None) and M >= _LEAST_TRIANGLE_ON_GPU
-            symmetric = "full" if able and not operand.is_complex and (symmetric or found) else ""
+            scheme_allows = options.scheme in ("auto", "classical")  # by name it computes all of C
+            is_gram = squares and not (packed or c is not None) and M >= _LEAST_TRIANGLE_ON_GPU
+            symmetric = (
+                "full"
+                if scheme_allows and not operand.is_complex and (symmetric or is_gram)
+                else ""
+            )
         elif symmetric or not (packed or c is not None):
             symmetric = _part_of(a, b, operand, options, symmetric)
         layout = _layout(a, b, c, out, types, device, packed, symmetric)
@@ -180,7 +184,7 @@ class Problem:
             layout=layout,
             threads=self.threads,
             device=self.device,
-            room=self.room,
+            headroom=self.headroom,
         )
 
     @property
@@ -218,7 +222,7 @@ class Problem:
     @property
     def is_exact(self) -> bool:
         """Whether arithmetic is exact: integers wrap, they never round, or there is room."""
-        return self.operand.is_exact or self.room > 0
+        return self.operand.is_exact or self.headroom > 0
 
     @property
     def buffer_bytes(self) -> int:
@@ -278,30 +282,21 @@ def _layout(
     c = None if c is None else c.first
     # Of complex matrices on a GPU rows are read, and written, as real ones (`reals`).
     of_rows = device is not None and operand.is_complex
-
-    def is_direct(x: Matrix) -> bool:
-        return x.is_by_rows if of_rows else x.is_direct
-
     a_strided, b_strided = a.holds(left), b.holds(operand.right)
     if device is None:  # falcon's engine writes at any strides, a BLAS at one unit stride
         out_direct = out.holds(result) and not overlaps
-        buffered = c is not None or symmetric in ("lower", "upper")
-        buffered = buffered or not (out_direct and out.is_direct)
-    else:  # cuBLAS writes results or sums, and adds to a c that is by rows or columns as out is
-        out_direct = is_direct(out) and out.dtype in (left, left.accumulator) and not overlaps
-        out_direct = out_direct and (c is None or not overlaps_c or c.is_same(out))
-        # A c that the result overwrote could not be added again where a region is repaired. One
-        # line, added to all, is read with a leading dimension of 0.
-        is_line = c is not None and c.strides == ((1, 0) if out.by_columns else (0, 1))
-        is_line = is_line and not of_rows
-        buffered = c is not None and (
-            overlaps_c
-            or not (out_direct and (is_direct(c) or is_line) and c.dtype is out.dtype)
-            or c.by_columns != out.by_columns
+        is_whole = c is None and symmetric not in ("lower", "upper")
+        buffered = not (is_whole and out_direct and out.is_direct)
+    else:
+        out_direct = _is_direct(out, of_rows) and out.dtype in (left, left.accumulator)
+        is_free = c is None or not overlaps_c or c.is_same(out)
+        out_direct = out_direct and is_free and not overlaps
+        buffered = c is not None and not (
+            out_direct and not overlaps_c and _can_add(c, out, of_rows)
         )
     return {
         "buffered": buffered,
-        "a_direct": a_strided and is_direct(a),
+        "a_direct": a_strided and _is_direct(a, of_rows),
         "b_direct": b_strided and b.is_direct,
         "a_strided": a_strided,
         "b_strided": b_strided,
@@ -313,3 +308,18 @@ def _layout(
         "out_direct": out_direct,
         "out_overlaps_c": overlaps_c,
     }
+
+
+def _is_direct(x: Matrix, of_rows: bool) -> bool:
+    return x.is_by_rows if of_rows else x.is_direct
+
+
+def _can_add(c: Matrix, out: Matrix, of_rows: bool) -> bool:
+    """Whether cuBLAS adds c to out, by rows or columns as that is; or one line to all of it.
+
+    (With a leading dimension of 0. A c that the result overwrote could not be added again where a
+    region is repaired.)
+    """
+    is_line = c.strides == ((1, 0) if out.by_columns else (0, 1)) and not of_rows
+    is_read = _is_direct(c, of_rows) or is_line
+    return is_read and c.dtype is out.dtype and c.by_columns == out.by_columns

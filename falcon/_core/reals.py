@@ -128,7 +128,7 @@ def _planned(
 
 def chosen(problem: Problem, options: Options, made: Plan) -> Plan:
     """Return a plan of complex matrices, of which the library's own product is native."""
-    if not (made.method.is_classical and made.method.operand is None):
+    if not (made.method.is_classical and made.method.compute_type is None):
         return composed(problem, options, made)
     (method,) = made.backend.candidates(problem, (None,), None)
     return _of(problem, options, made, method)

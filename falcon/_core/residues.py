@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from .cpus import kept_bytes
+from falcon._tools.cpus import kept_bytes
+from falcon._tools.pool import Pool
+
 from .modular import Residues
 from .packed import PackedOperand
-from .pool import Pool
 from .runner import BoundRun, Runner
 from .symmetric import same_memory
 
@@ -43,10 +44,10 @@ class ResidueRunner(Runner):
         self, a: Any, b: Any, c: Any, out: Any, alpha: Any = 1, beta: Any = 0, mirror: Any = None
     ) -> BoundRun:
         if len(self._way.results) > 1:
-            return self._of_matrices(a, b, c, out, alpha, beta, mirror)
+            return self._bind_matrices(a, b, c, out, alpha, beta, mirror)
         return super().bind(a, b, c, out, alpha, beta, mirror)
 
-    def _of_matrices(
+    def _bind_matrices(
         self, a: Any, b: Any, c: Any, out: Any, alpha: Any, beta: Any, mirror: Any
     ) -> BoundRun:
         """Return what writes ``(alpha a b + beta c) % modulus``; `out` may overlap all operands.

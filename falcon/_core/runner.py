@@ -35,20 +35,20 @@ class Runner:
         if `beta` is not 0. The result is also written to `mirror`, of the shape of `out`.
         """
         if len(out.shape) > 2:
-            whole = self._of_batch(a, b, out, alpha) if c is None else None
+            whole = self._bind_batch(a, b, out, alpha) if c is None else None
             return whole or BatchRunner(self._single).bind(a, b, c, out, alpha, beta)
-        return self._of_matrices(a, b, c, out, alpha, beta, mirror)
+        return self._bind_matrices(a, b, c, out, alpha, beta, mirror)
 
     def __call__(self, a: Any, b: Any, c: Any, out: Any, alpha: Any = 1, beta: Any = 0) -> None:
         """Bind, and run."""
         self.bind(a, b, c, out, alpha, beta)(a, b, c, out)
 
-    def _of_matrices(
+    def _bind_matrices(
         self, a: Any, b: Any, c: Any, out: Any, alpha: Any, beta: Any, mirror: Any
     ) -> BoundRun:
         raise NotImplementedError
 
-    def _of_batch(self, a: Any, b: Any, out: Any, alpha: Any) -> BoundRun | None:
+    def _bind_batch(self, a: Any, b: Any, out: Any, alpha: Any) -> BoundRun | None:
         """Return what multiplies a batch in one call; None: its products run one by one."""
         return None
 
@@ -129,7 +129,7 @@ class SymmetricRunner(Runner):
     def __init__(self, parts: Sequence[tuple[Runner, slice, slice]], *, is_full: bool) -> None:
         self._parts, self._is_full = parts, is_full
 
-    def _of_matrices(
+    def _bind_matrices(
         self, a: Any, b: Any, c: Any, out: Any, alpha: Any, beta: Any, mirror: Any
     ) -> BoundRun:
         # A part may overwrite entries of c that a later part reads.

@@ -9,7 +9,7 @@ by powers of two, which causes no rounding (outside scaling: Ballard, Benson, Dr
 Schwartz, arXiv:1507.00687). That columns of A and rows of B differ in scale is for
 `units.py`, which comes first. docs/accuracy.md has the proofs. ::
 
-    execute: choose_scaling --- Scaling (often empty) ----------> the scheme, and C is scaled back
+    settle: choose_scaling ---- Scaling (often empty) ----------> the scheme, and C is scaled back
               | the backend's  \--- None: norms not measurable --> the classical algorithm
               | `measure`
     pack:    scale_packed
@@ -25,17 +25,16 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod, sqrt
-from typing import Any
 
 import numpy as np
 
+from falcon._tools.lazy import lazy
+
 from .bound import MOST_UNEVEN
-from .centring import Centring, Passes, Totals, all_ends, choose_centring, sample
+from .centring import Centring
 from .dtypes import DType
-from .lazy import lazy
-from .packed import PackedOperand
 from .plan import Plan
-from .units import LARGEST_EXPONENT, NONE, Measure, Units
+from .units import LARGEST_EXPONENT, Units
 
 _log = logging.getLogger("falcon")
 
@@ -48,145 +47,14 @@ _WORTH = 1.1
 UNSEEN = 4.0
 # Logarithms of norms are rounded to 1/64 of an octave before they are compared.
 PARTS_OF_OCTAVE = 64
-# Kernels for splits take subnormal splits, products and sums for 0. That is less than a rounding
-# where a line's squared norm, and the product of a row's and a column's, are larger.
-_LEAST_LINE, _LEAST_PRODUCT = 2.0**-180, 2.0**-200
-# Three real products keep the error of a complex number small, four that of each of its components.
-# These run where the smaller component of most lines of A, and of most lines of B, is a small share
-# of the larger one: where both shares together are less than this, real or imaginary parts of C are
-# so much smaller than C.
-LEAST_COMPONENT = 0.125
 # Lines that are scaled back, or measured again, at a time, and elements of each of the latter.
 _LINES, _STEPS = 96, 512
-
-
-def choose_scaling(
-    plan: Plan,
-    a: Any,
-    b: Any,
-    measure: Measure,
-    workspace: Any,
-    nbytes: int,
-    spare: float,
-    passes: Passes,
-    blocks: tuple[int | None, int | None] = (None, None),
-    units: Units = NONE,
-) -> Scaling | None:
-    """Return how operands of a plan are centred and scaled; None: the product must be classical.
-
-    `a`, `b`: what `measure` takes, or a `PackedOperand` whose columns are scaled already.
-    `workspace`: memory that nothing else needs yet. Only `nbytes` of it are used, even if it is
-    larger, so that results do not depend on earlier calls, nor on threads.
-    `spare`: bytes that a limit leaves beside the workspace for means.
-    `passes`: the segments of K whose lines may have a mean each, as in `Centring`; empty: none.
-    `blocks`: rows and columns of a block, as in `Lines`.
-    `units`: by which `measure` multiplies operands first.
-    """
-    packed, p = b if isinstance(b, PackedOperand) else None, plan.problem
-    is_guarded = plan.guarded and plan.scheme is not None
-    is_split = plan.method.arithmetic is not None
-    unscaled = _UNSCALED if packed is None else Scaling(columns=packed.column_powers)
-    totals = None if packed is None else packed.column_totals
-    centres = bool(passes) and (packed is None or totals is not None)
-    if not (is_guarded or is_split or centres):
-        return unscaled
-    lines = p.M if packed is not None else p.M + p.N
-    if centres and 8 * lines * (1 + 2 * sum(map(len, passes))) > nbytes:
-        passes = [x[-1:] for x in passes]  # of a packed operand's segments, the sums are known
-        centres = packed is None and 8 * lines * (1 + 2 * len(passes)) <= nbytes
-    ends = all_ends(passes if centres else ())
-    if 8 * lines <= nbytes:
-        memory = np.frombuffer(workspace, np.float64, lines * (1 + 2 * len(ends)))
-    elif is_guarded:
-        return None
-    else:  # a small product's
-        memory = np.empty(lines)
-    squares, sums = memory[:lines], memory[lines:]
-    rows, columns = squares[: p.M], squares[p.M :]
-    of_a, of_b = sums[: 2 * len(ends) * p.M], sums[2 * len(ends) * p.M :]
-    sums_of = [x.reshape(2, len(ends), -1) if centres else None for x in (of_a, of_b)]
-    component = measure(a, 0, rows, ends, sums_of[0])
-    if packed is not None:
-        columns = np.ones(1) if packed.column_norms is None else packed.column_norms
-    elif component + measure(b, 1, columns, ends, sums_of[1]) < LEAST_COMPONENT:
-        _log.debug("falcon: %s takes four real products: components differ by too much", p)
-        return None
-    if is_split:
-        least = [x[x > 0].min(initial=1.0) for x in (rows, columns)]
-        if min(least) < _LEAST_LINE or least[0] * least[1] < _LEAST_PRODUCT:
-            return None
-    centring = None
-    if centres and np.isfinite(squares).all():
-        of_units = (units.of_a, units.of_b[:, None]) if units and packed is None else (None, None)
-        known = (
-            Totals(sums_of[0], sample(a, of_units[0])),
-            totals or Totals(sums_of[1], sample(b, of_units[1])),
-        )
-        centring = _centring(plan, passes, (rows, columns), known, packed is not None, spare)
-    if centring is not None:
-        rows *= centring.residues[0]
-        columns = columns * centring.residues[1]
-    scaling = _by_norms(plan, rows, columns, packed, blocks) if is_guarded else unscaled
-    if scaling is None or (centring is None and not is_wide(rows, columns)):
-        return scaling
-    return replace(scaling, centring=centring, is_wide=is_wide(rows, columns))
 
 
 def is_wide(*squares: np.ndarray) -> bool:
     """Whether some lines are so much larger than others that a sample may have missed them."""
     given = [x[x > 0] for x in squares]
     return any(x.size and x.max() >= UNSEEN**2 * x.min() for x in given)
-
-
-def _centring(
-    plan: Plan,
-    passes: Passes,
-    squares: Any,
-    totals: tuple[Totals, Totals],
-    only_a: bool,
-    spare: float,
-) -> Centring | None:
-    """Return what is subtracted, if that takes no more than the spare bytes."""
-    kind = plan.problem.operand.accumulator.numpy
-    with np.errstate(all="ignore"):
-        found = choose_centring(kind, passes, squares, totals, only_a=only_a)
-    if found is None or found.nbytes > spare:
-        return None
-    left = [float(np.sqrt(np.mean(x))) for x in found.residues]
-    text = "falcon: %s is centred: %.2f and %.2f of the norms of A and B are left"
-    _log.debug(text, plan.problem, *left)
-    return found
-
-
-def _by_norms(
-    plan: Plan,
-    rows: np.ndarray,
-    columns: np.ndarray,
-    packed: PackedOperand | None,
-    blocks: tuple[int | None, int | None],
-) -> Scaling | None:
-    """Return how operands of these squared norms are scaled; `choose_scaling` has the rest."""
-    p, scheme, chunks = plan.problem, plan.scheme, plan.method.chunks
-    if not (np.isfinite(rows).all() and np.isfinite(columns).all()):
-        _log.debug("falcon: %s is multiplied classically: some norms cannot be measured", p)
-        return None
-    of_a = Lines(rows, scheme.m, chunks[0], blocks[0])
-    of_b = Lines(columns, scheme.n, chunks[1], blocks[1])
-    if packed is None:
-        powers = equilibrated((of_a, of_b), SCALED_FROM)
-    else:
-        powers = equilibrated((of_a,), SCALED_FROM / of_b.spread)
-    if any(x is not None and ((x != 0) & (x != 1)).any() for x in powers):
-        _log.debug(
-            "falcon: %s is scaled: %s would add rows of A whose norms differ by a factor of %.3g "
-            "and columns of B by %.3g (root mean square over least)",
-            *(p, scheme.name, of_a.spread, of_b.spread),
-        )
-    scaling = Scaling(powers[0], powers[1] if packed is None else packed.column_powers)
-    if not scaling.fits(p.operand):
-        _log.debug("falcon: %s is multiplied classically: its norms differ by too much", p)
-        return None
-    return scaling
 
 
 def scale_packed(squares: np.ndarray, plan: Plan, chunk: int) -> Scaling | None:
@@ -280,7 +148,7 @@ class Scaling:
             np.multiply(some, powers, out=some, casting="same_kind")
 
 
-_UNSCALED = Scaling()
+UNSCALED = Scaling()
 
 
 def _inverse(powers: np.ndarray) -> np.ndarray:

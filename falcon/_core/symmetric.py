@@ -48,6 +48,11 @@ def is_adjoint(a: np.ndarray, b: np.ndarray) -> bool:
     )
 
 
+def is_hermitian(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether ``a @ b`` is Hermitian by its entries, and not by its memory."""
+    return not is_transpose(a, b) and is_adjoint(a, b)
+
+
 def copy_triangle(source: np.ndarray, out: np.ndarray, triangle: str) -> None:
     """Copy one triangle of square matrices, "lower" or "upper", their diagonals included.
 

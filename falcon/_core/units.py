@@ -93,7 +93,7 @@ def may_even(plan: Any) -> bool:
 
 def evens_on_device(plan: Any) -> bool:
     """Whether a plan's products on a GPU even units by B alone, whatever A is: see units.cu."""
-    p, guarded = plan.problem, plan.guarded or plan.operand.parts > 1
+    p, guarded = plan.problem, plan.guarded or plan.operand.splits > 1
     return bool(p.device is not None and guarded and p.may_have_units)
 
 

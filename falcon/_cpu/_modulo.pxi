@@ -1,7 +1,7 @@
 # _modulo.pxi - the part of _core.pyx for integers modulo p.
 
 # Types of integers, as FALCON_NUMBERS lists them.
-NUMBERS = {of(name).numpy: i for i, name in enumerate(
+NUMBERS = {dtype_of(name).numpy: i for i, name in enumerate(
     ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32",
      "float64"))}
 

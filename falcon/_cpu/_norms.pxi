@@ -1,5 +1,5 @@
 # _norms.pxi - the part of _core.pyx for the pass over norms, and over means.
-from falcon._core.dtypes import of
+from falcon._core.dtypes import dtype_of
 
 
 def norms(x, sums, int axis=0, int threads=1, isa=None, kind=None, cuts=None, totals=None,
@@ -19,7 +19,7 @@ def norms(x, sums, int axis=0, int threads=1, isa=None, kind=None, cuts=None, to
     cdef const void *start
     cdef const void *by
     cdef const falcon_kernel *k = kernel(
-        isa, DTYPES.index(of(x.dtype).engine if kind is None else kind))
+        isa, DTYPES.index(dtype_of(x.dtype).engine if kind is None else kind))
     cdef double *odd
     memset(&v, 0, sizeof(v))
     try:

@@ -12,18 +12,17 @@ import numpy as np
 from falcon._core.arrays import Host
 from falcon._core.centring import Totals
 from falcon._core.dtypes import BY_ARITHMETIC, ENGINE, DType
-from falcon._core.locks import importing
 from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Method, Plan
 from falcon._core.policy import SMALLEST_PLANNED, Policy, host_policy
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
+from falcon._tools.locks import importing
 from falcon.schemes import M3, M4, ComplexScheme, Scheme
 
 from .extension import has_kernel, isa, why_unavailable
 from .operands import readable
-from .residues import modulo
 
 try:
     from . import _core, blocking, pool, rounding, share
@@ -49,24 +48,26 @@ class CpuBackend(Host):
         """Return None if the extension was built and the requested instruction set runs."""
         return why_unavailable()
 
-    def why_not(self, problem: Problem, operand: DType | None = None) -> str | None:
+    def why_not(self, problem: Problem, compute_type: DType | None = None) -> str | None:
         """Return None for types that there are kernels for, else why it cannot run here."""
-        operand = operand or problem.operand
-        if operand.engine is None:
+        compute_type = compute_type or problem.operand
+        if compute_type.engine is None:
             known = " and ".join(x.name for x in ENGINE)
-            return f"its kernels multiply {known}, not {operand}"
-        if not has_kernel(operand):
-            return f"kernels for {operand} need AMX_BF16; those in use are {isa()}"
-        weighs = operand.part is None and _core.kernel_info(operand.engine, isa())["weighs"]
+            return f"its kernels multiply {known}, not {compute_type}"
+        if not has_kernel(compute_type):
+            return f"kernels for {compute_type} need AMX_BF16; those in use are {isa()}"
+        weighs = (
+            compute_type.part is None and _core.kernel_info(compute_type.engine, isa())["weighs"]
+        )
         if problem.weighted and not weighs:
-            return f"kernels for {operand} multiply no steps of K by weights"
+            return f"kernels for {compute_type} multiply no steps of K by weights"
         return None
 
     def why_classical_only(
-        self, problem: Problem, scheme: Scheme | None = None, operand: DType | None = None
+        self, problem: Problem, scheme: Scheme | None = None, compute_type: DType | None = None
     ) -> str | None:
         """Return None unless the result is wider and a scheme's sums would not fit the panels."""
-        reason = self.why_not(problem, operand)
+        reason = self.why_not(problem, compute_type)
         if reason is None and problem.is_wide:
             reason = rounding.why_classical_only(problem.operand, scheme, isa())
         return reason
@@ -80,7 +81,7 @@ class CpuBackend(Host):
         problem: Problem,
         schemes: Iterable[Any],
         limit: int | None,
-        operand: DType | None = None,
+        compute_type: DType | None = None,
     ) -> list[Method]:
         """Return a method per scheme that keeps the limit; None is the classical algorithm.
 
@@ -92,7 +93,7 @@ class CpuBackend(Host):
         for scheme in schemes:
             if scheme is not None and problem.is_wide and self.why_classical_only(problem, scheme):
                 continue
-            method = blocking.method(problem, scheme, limit, operand)
+            method = blocking.method(problem, scheme, limit, compute_type)
             if method.is_classical or limit is None or method.workspace <= limit:
                 found.append(method)
             if scheme is not None and limit is None:
@@ -104,10 +105,13 @@ class CpuBackend(Host):
         return CpuRunner(plan)
 
     def reduce(
-        self, terms: Any, parts: Any, modulus: int, carry: int = 0, threads: int = 1
+        self, terms: Any, outputs: Any, modulus: int, carry: int = 0, threads: int = 1
     ) -> None:
         """Reduce sums modulo p by the engine."""
-        modulo(terms, parts, modulus, carry, threads)
+        with importing():
+            from .residues import modulo
+
+        modulo(terms, outputs, modulus, carry, threads)
 
     def without_plans(self, library: Callable[..., Any]) -> Callable[..., Any] | None:
         """Return a function of a, b and out that multiplies small float arrays; of others None.
@@ -120,12 +124,12 @@ class CpuBackend(Host):
 
     def pack(self, b: np.ndarray, plan: Plan) -> Any:
         """Combine B, or lay it out for the classical kernel."""
-        layout = blocking.to_pack(plan.problem, plan.scheme, plan.method.operand)
+        layout = blocking.to_pack(plan.problem, plan.scheme, plan.method.compute_type)
         return _core.pack_b(layout, readable(b, plan.problem.operand.right))
 
     def column_norms(self, b: np.ndarray, plan: Plan) -> tuple[np.ndarray, Totals | None]:
         """Return the squared 2-norms of the columns of `b`, NaN: too uneven; and their sums."""
-        layout = blocking.to_pack(plan.problem, plan.scheme, plan.method.operand)
+        layout = blocking.to_pack(plan.problem, plan.scheme, plan.method.compute_type)
         b = readable(b, plan.problem.operand.right)
         return norms_to_pack(b, plan, layout.segments)
 

@@ -30,17 +30,17 @@ def method(
     problem: Problem,
     scheme: Any,
     limit: int | None,
-    operand: DType | None = None,
+    compute_type: DType | None = None,
     packed: _core.PackedB | None = None,
 ) -> Method:
     """Cut the problem for a scheme, or for panels that are `packed` for it.
 
-    `operand`: as which elements are multiplied, if not as those of their own type.
+    `compute_type`: as which elements are multiplied, if not as those of their own type.
 
     This is the one place that sizes a call. The workspace may exceed the limit.
     """
     kernels = isa() if packed is None else packed.isa
-    row = operand or problem.operand
+    row = compute_type or problem.operand
     extra = extra_bytes(problem, scheme, row)
     layout = _layout(
         problem,
@@ -49,7 +49,7 @@ def method(
         scheme=engine_scheme(scheme) if packed is None else packed.scheme,
         limit=_room(problem, limit, extra),
         packed=packed,
-        is_buffered=needs_buffer(problem, scheme, row.parts),
+        is_buffered=needs_buffer(problem, scheme, row.splits),
     )
     b_in_place = (
         layout.b_in_place
@@ -67,7 +67,7 @@ def method(
         scheme,
         (rows, columns, inner),
         layout.nbytes + extra,
-        operand=operand,
+        compute_type=compute_type,
         fused_output=True,
         again=(again, 1, -(-problem.K // max(inner, 1))),
         layout=layout,
@@ -97,11 +97,11 @@ def to_redo(problem: Problem, failed: _core.Layout, is_buffered: bool) -> _core.
     return found.within(failed.nbytes)
 
 
-def to_pack(problem: Problem, scheme: Any, operand: DType | None) -> _core.Layout:
+def to_pack(problem: Problem, scheme: Any, compute_type: DType | None) -> _core.Layout:
     """Return the layout by which B is packed: that of products with as many rows as columns."""
     return _core.plan(
         *(problem.N, problem.N, problem.K),
-        problem.operand.right.engine if operand is None else operand.engine,
+        problem.operand.right.engine if compute_type is None else compute_type.engine,
         isa=isa(),
         scheme=engine_scheme(scheme),
         threads=problem.threads,
@@ -151,14 +151,14 @@ def with_more_workspace(problem: Problem, usual: Method) -> list[Method]:
         return []
     if usual.chunks == (problem.M, problem.N, problem.K) or most <= pool.shared().limit:
         return []
-    found = method(problem, usual.scheme, most, usual.operand)
+    found = method(problem, usual.scheme, most, usual.compute_type)
     saves = found.chunks != usual.chunks and found.workspace <= most
     return [replace(found, large_workspace=True)] if saves else []
 
 
 def _room(problem: Problem, limit: int | None, extra: int) -> int:
     """Bytes that the engine may use: what the pool keeps, or what the caller leaves it."""
-    room = _FIXED_ROOM if problem.reproducible else pool.shared().limit
+    workspace_bytes = _FIXED_ROOM if problem.reproducible else pool.shared().limit
     if limit is not None:
-        room = min(max(limit - extra, 1), largest_bytes())
-    return min(room, _WEIGHTED_ROOM) if problem.weighted else room
+        workspace_bytes = min(max(limit - extra, 1), largest_bytes())
+    return min(workspace_bytes, _WEIGHTED_ROOM) if problem.weighted else workspace_bytes

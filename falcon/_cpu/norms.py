@@ -15,14 +15,12 @@ from falcon._core.centring import LEAST, NOISE, Passes, Totals, all_ends, may_ce
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.scaling import (
-    LEAST_COMPONENT,
     SCALED_FROM,
     UNSEEN,
     Scaling,
-    choose_scaling,
     remeasure,
 )
-from falcon._core.settle import settled, units_of
+from falcon._core.settle import LEAST_COMPONENT, choose_scaling, settled, units_of
 from falcon._core.units import LOST, NONE, Units, may_even
 
 from . import _core

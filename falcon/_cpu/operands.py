@@ -63,7 +63,7 @@ def needs_buffer(problem: Problem, scheme: Scheme | None, splits: int) -> bool:
 def extra_bytes(problem: Problem, scheme: Scheme | None, row: DType) -> int:
     """Bytes beyond the engine's workspace: converted operands, a buffer for the product, norms."""
     norms = problem.M + problem.N if row.arithmetic is INT64_BY_FLOAT64 else 0
-    buffer = problem.M * problem.N if needs_buffer(problem, scheme, row.parts) else 0
+    buffer = problem.M * problem.N if needs_buffer(problem, scheme, row.splits) else 0
     return copied_bytes(problem) + buffer * problem.result.itemsize + 8 * norms
 
 

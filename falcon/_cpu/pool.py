@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from falcon._core.cpus import kept_bytes, memory_bytes
-from falcon._core.pool import Pool
+from falcon._tools.cpus import kept_bytes, memory_bytes
+from falcon._tools.pool import Pool
 
 from . import _core
 

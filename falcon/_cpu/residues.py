@@ -18,24 +18,26 @@ except ImportError:  # `why_unavailable` says so
 _ELEMENTS = 2**15  # copied at a time
 
 
-def modulo(terms: Any, parts: Any, modulus: int, carry: int = 0, threads: int = 1) -> None:
+def modulo(terms: Any, outputs: Any, modulus: int, carry: int = 0, threads: int = 1) -> None:
     """See `falcon._numpy.residues`; what the engine cannot address is copied piece by piece."""
-    whole = parts[0][0]
+    whole = outputs[0][0]
     if abs(whole.strides[0]) < abs(whole.strides[1]):  # neighbours stay together
-        terms, parts = [[(x.T, *how) for x, *how in y] for y in (terms, parts)]
+        terms, outputs = [[(x.T, *how) for x, *how in y] for y in (terms, outputs)]
     try:
-        _core.modulo(terms, parts, modulus, carry, threads, isa())
+        _core.modulo(terms, outputs, modulus, carry, threads, isa())
         return
     except (KeyError, ValueError):  # another byte order, or alignment
-        lines, length = parts[0][0].shape
+        lines, length = outputs[0][0].shape
         step = max(_ELEMENTS // max(length, 1), 1)
     for start in range(0, lines, step):
         rows = slice(start, start + step)
         given = [(x[rows] if _is_fit(x) else x[rows].astype(_kind(x)), *how) for x, *how in terms]
-        made = [(x[rows] if _is_fit(x) else np.empty(x[rows].shape, _kind(x)), m) for x, m in parts]
+        made = [
+            (x[rows] if _is_fit(x) else np.empty(x[rows].shape, _kind(x)), m) for x, m in outputs
+        ]
         _core.modulo(given, made, modulus, carry, 1, isa())
-        for (part, _), (x, _) in zip(parts, made, strict=True):
-            part[rows] = x
+        for (output, _), (x, _) in zip(outputs, made, strict=True):
+            output[rows] = x
 
 
 def _is_fit(x: np.ndarray) -> bool:

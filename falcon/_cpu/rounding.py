@@ -25,13 +25,13 @@ from . import _core
 @cache
 def why_classical_only(operand: DType, scheme: Scheme | None, isa: str) -> str | None:
     """Return why a scheme (None: any) cannot compute accumulators from such operands, or None."""
-    room = summable(operand, isa)
+    most_summed = summable(operand, isa)
     needed = 2 if scheme is None else max(coefficients(scheme), 2)
-    if needed <= room:
+    if needed <= most_summed:
         return None
     name = "a scheme" if scheme is None else scheme.name
-    kernel = _core.kernel_info(operand.engine, isa)["name"]
-    return f"{name} adds up {needed} elements of {operand}; panels of {kernel} have room for {room}"
+    panels = f"panels of {_core.kernel_info(operand.engine, isa)['name']}"
+    return f"{name} adds up {needed} elements of {operand}; {panels} have room for {most_summed}"
 
 
 @cache

@@ -37,7 +37,7 @@ class CpuRunner(PlanRunner):
 
     _plan: Plan
 
-    def _of_matrices(
+    def _bind_matrices(
         self, a: Any, b: Any, c: Any, out: Any, alpha: Any, beta: Any, mirror: Any
     ) -> BoundRun:
         plan, problem = self._plan, self._plan.problem
@@ -126,7 +126,7 @@ class CpuRunner(PlanRunner):
 
         return run
 
-    def _of_batch(self, a: Any, b: Any, out: Any, alpha: Any) -> BoundRun | None:
+    def _bind_batch(self, a: Any, b: Any, out: Any, alpha: Any) -> BoundRun | None:
         plan, p = self._plan, self._plan.problem
         copies = (*copied(p), not p.out_direct)
         if not plan.method.is_plain or (any(copies) and plan.options.workspace_limit is not None):

@@ -20,9 +20,9 @@ from typing import Any
 
 from threadpoolctl import LibController, ThreadpoolController
 
-from falcon._core import threads
-from falcon._core.locks import ForkLock
 from falcon._core.options import settings
+from falcon._tools import threads
+from falcon._tools.locks import ForkLock
 
 from . import _core
 

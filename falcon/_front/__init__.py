@@ -22,6 +22,7 @@
     buffers.py   copies that a call makes, taken from its workspace limit
     verified.py  a product that is tested by Freivalds' check: check="verify"
     freivalds.py Freivalds' test of a product in O(n^2), by rows
+    surface.py   what torch, Dask, accelerate and grade use of all this
     planner.py   from options to a cached plan
     calls.py     small calls, and calls seen before, without planning
 """

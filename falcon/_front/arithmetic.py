@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from falcon._backends import available_backends, get_backend
-from falcon._core.dtypes import ON_GPUS, TABLE, DType, both, of
+from falcon._core.dtypes import ON_GPUS, TABLE, DType, both, dtype_of
 from falcon._core.options import Options
 from falcon._core.plan import Backend
 from falcon._core.problem import Problem
@@ -29,7 +29,7 @@ _COMPLEX = {row.part: row for row in reversed(ON_GPUS) if row.is_complex}
 def common_type(adapter: Adapter, operands: Iterable[Any]) -> DType:
     """Return the type in which operands are multiplied; raise TypeError where there is none."""
     if adapter.device is None:
-        return of(np.result_type(*(x.dtype for x in operands)))
+        return dtype_of(np.result_type(*(x.dtype for x in operands)))
     return _promoted([adapter.dtype(x) for x in operands])
 
 
@@ -48,7 +48,7 @@ def _promoted(rows: list[DType | None]) -> DType:
         if row.itemsize == widest.itemsize and row is not widest:
             raise TypeError(f"{widest} and {row} have no common dtype; convert one of the operands")
     if any(row.is_complex for row in given):
-        return _COMPLEX.get(widest, of("complex64"))
+        return _COMPLEX.get(widest, dtype_of("complex64"))
     return widest
 
 
@@ -165,6 +165,14 @@ def operand_type(adapter: Adapter, operands: list[Any], result: DType, options: 
         if operand is not None and _has_kernels(operand, result, options):
             return operand
     return result
+
+
+def typed(
+    adapter: Adapter, read: Mapping[str, Any], dtype: Any, out: Any, options: Options
+) -> tuple[DType, DType]:
+    """Return the types of the operands, the first two of `read`, and of the result: see above."""
+    result = result_type(adapter, read, dtype, out, options.one_modulus)
+    return operand_type(adapter, list(read.values())[:2], result, options), result
 
 
 def _has_kernels(operand: DType, result: DType, options: Options) -> bool:

@@ -21,8 +21,8 @@ from falcon._core.options import Options, are_default, settings
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.runner import BoundRun
-from falcon._core.threads import limit_here
 from falcon._numpy.original import quiet_matmul
+from falcon._tools.threads import limit_here
 
 from .adapters import Adapter
 from .adapters.host import NUMPY, library_of, viewed
@@ -82,9 +82,9 @@ def recall(
         return None
     on_host = type(a) is _ARRAY and (out is None or type(out) is _ARRAY)
     if on_host and type(b) is _ARRAY and not arguments and are_default():
-        known = _small(a, b, out)
-        if known is not None or not a.dtype.num:  # booleans: their values matter
-            return known
+        small_product = _small(a, b, out)
+        if small_product is not None or not a.dtype.num:  # booleans: their values matter
+            return small_product
     key = key_of(a, b, c, out, arguments)
     if key is None:
         return None if on_host or c is not None else _recall_views(a, b, out, arguments, ndim)
@@ -152,6 +152,27 @@ def keep(calls: Calls, key: Any, call: Any) -> None:
     calls[key] = call
 
 
+class Fact(NamedTuple):
+    """What is known of a plan."""
+
+    value: Any
+    state: State
+
+
+def about_plan(
+    facts: Calls, key: Any, fact: Callable[[Plan], Any], make: Callable[[], Plan]
+) -> Any:
+    """Return a fact about the plan that `make` makes, kept as long as calls are like it."""
+    known = look_up(facts, key)
+    if known is not None:
+        return known.value
+    state, plan = State.now(), make()
+    value = fact(plan)
+    if is_kept(plan):
+        keep(facts, key, Fact(value, state))
+    return value
+
+
 def key_of(a: Any, b: Any, c: Any, out: Any, arguments: tuple) -> tuple | None:
     """Return what is equal in calls with the same plan; None: they are not kept.
 
@@ -163,22 +184,23 @@ def key_of(a: Any, b: Any, c: Any, out: Any, arguments: tuple) -> tuple | None:
         return _device_key(a, b, c, out, arguments) if type(a) in _libraries else None
     if out is not None and type(out) is not _ARRAY:
         return None
-    x, p = a.flags.num, a.dtype
-    z, like = (x, None) if out is None else (out.flags.num, out.dtype)
+    a_flags, a_dtype = a.flags.num, a.dtype
+    out_flags, out_dtype = (a_flags, None) if out is None else (out.flags.num, out.dtype)
     if type(b) is PackedOperand:  # products that are redone read its source
-        key: tuple = (0, a.shape, a.strides, x, p, p.num, arguments)
-        key = key if out is None else (*key, out.shape, out.strides, z, like)
+        key: tuple = (0, a.shape, a.strides, a_flags, a_dtype, a_dtype.num, arguments)
+        key = key if out is None else (*key, out.shape, out.strides, out_flags, out_dtype)
     elif type(b) is not _ARRAY:
         return None
     else:
-        y, q = b.flags.num, b.dtype
+        b_flags, b_dtype = b.flags.num, b.dtype
         # With the numbers of dtypes: "l" and "q" are equal, but give results of their own.
-        key = (x & y & z, a.shape, x, p, p.num, b.shape, y, q, q.num, arguments)
+        key = (a_flags & b_flags & out_flags, a.shape, a_flags, a_dtype, a_dtype.num,
+               b.shape, b_flags, b_dtype, b_dtype.num, arguments)  # fmt: skip
         if out is not None:
-            key = (*key, out.shape, z, like)
+            key = (*key, out.shape, out_flags, out_dtype)
         # Of matrices that are contiguous in one order, but not in both, flags determine the
         # strides; and b is not a's transpose in the same memory if its order is a's.
-        is_one = x & y & 3 and (x + 1) & (y + 1) & (z + 1) & 2
+        is_one = a_flags & b_flags & 3 and (a_flags + 1) & (b_flags + 1) & (out_flags + 1) & 2
         if not (is_one and a.ndim == b.ndim == 2):
             twin = _overlap(a, b) and _begin(a) == _begin(b)
             key = (*key, a.strides, b.strides, None if out is None else out.strides, twin)

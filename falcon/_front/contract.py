@@ -20,12 +20,12 @@ from falcon._core.arrays import to_array
 from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS
 
-from .adapters import enter
+from .adapters import adapt_operands
 from .calls import forms, keep, key_of_form
 from .fallback import any_type, einsum_operands, is_taken_over
 from .matmul import matmul
 from .pairs import Pairs
-from .planner import requested
+from .planner import resolve_options
 from .subscripts import Steps, as_text, axes_to_sum, is_view, planned
 from .validate import check_shape
 
@@ -173,9 +173,9 @@ def einsum(
     text, given = as_text(operands)
     named = {f"operand {i}": x for i, x in enumerate(given)}
     _check_words(order, casting)
-    adapter, *views, target = enter(**named, out=out)
+    adapter, *views, target = adapt_operands(**named, out=out)
     named = dict(zip(named, views, strict=True))
-    chosen = requested("einsum", KEYWORDS, options, adapter.device)
+    chosen = resolve_options("einsum", KEYWORDS, options, adapter.device)
     if is_taken_over(adapter, {**named, "out": target}, chosen):
         how = {"dtype": dtype, "order": order, "casting": casting, "out": out}
         return _by_its_class(text, views, optimize, how)
@@ -306,8 +306,8 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None, **options: Unpack[CallO
     (9,)
     """
     chain = list(arrays)
-    adapter, *_ = enter(**{f"array {i}": x for i, x in enumerate(chain)}, out=out)
-    requested("multi_dot", KEYWORDS, options, adapter.device)  # raises
+    adapter, *_ = adapt_operands(**{f"array {i}": x for i, x in enumerate(chain)}, out=out)
+    resolve_options("multi_dot", KEYWORDS, options, adapter.device)  # raises
     shapes = [_shape(f"array {i}", x) for i, x in enumerate(chain)]
     if len(chain) < 2:
         raise ValueError(f"multi_dot: expected at least two arrays; got {len(chain)}")
@@ -333,7 +333,7 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None, **options: Unpack[CallO
 def _shape(name: str, x: Any) -> tuple[int, ...]:
     """Return the shape of an operand, which may have no such attribute."""
     if not hasattr(x, "shape"):
-        _, x = enter(**{name: x})
+        _, x = adapt_operands(**{name: x})
         x = to_array(name, x)
     return tuple(x.shape)
 
@@ -358,8 +358,8 @@ def _tensordot(name: str, a: Any, b: Any, axes: Any, out: Any, options: CallOpti
         form = key_of_form((name, repr(axes)), given)
         if (known := forms.get(form)) is not None:
             return known(a, b)
-    adapter, a, b, target = enter(a=a, b=b, out=out)
-    chosen = requested(name, KEYWORDS, options, adapter.device)
+    adapter, a, b, target = adapt_operands(a=a, b=b, out=out)
+    chosen = resolve_options(name, KEYWORDS, options, adapter.device)
     if is_taken_over(adapter, {"a": a, "b": b, "out": target}, chosen):
         if name == "tensordot":
             return np.tensordot(a, b, axes=axes)

@@ -17,14 +17,14 @@ import numpy as np
 from falcon._backends import host_engine
 from falcon._core import observe
 from falcon._core.dtypes import DType
-from falcon._core.locks import importing
-from falcon._core.matrix import dense
+from falcon._core.matrix import dense, of_array
 from falcon._core.options import Options, threads_of
 from falcon._core.packed import PackedOperand, Weighted
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
 from falcon._core.runner import BoundRun
 from falcon._numpy.threads import limited
+from falcon._tools.locks import importing
 
 from .adapters import Adapter
 from .planner import plan_for, plan_packed
@@ -54,10 +54,10 @@ class Product:
     @property
     def problem(self) -> Problem:
         """What is to be multiplied."""
-        known, (left, right) = self.adapter.matrix, (self.operand.left, self.operand.right)
-        a = dense(0, self.a, left) if type(self.a) is tuple else known(self.a)
-        b = dense(0, self.b, right) if type(self.b) is tuple else known(self.b)
-        c, out = (None if x is None else known(x) for x in (self.c, self.out))
+        as_matrix, (left, right) = self.adapter.matrix, (self.operand.left, self.operand.right)
+        a = dense(0, self.a, left) if type(self.a) is tuple else as_matrix(self.a)
+        b = dense(0, self.b, right) if type(self.b) is tuple else as_matrix(self.b)
+        c, out = (None if x is None else as_matrix(x) for x in (self.c, self.out))
         how: dict[str, Any] = {"packed": self.packed is not None, "symmetric": self.symmetric}
         how["weighted"] = self.weights is not None
         types, device = (self.operand, self.dtype), self.adapter.device
@@ -133,3 +133,11 @@ def _run(x: Product, plan: Plan) -> BoundRun:
     for told in observe.observers:
         told(plan, seconds, plan.problem.count)
     return run
+
+
+def run_planned(plan: Plan, a: Any, b: Any, c: Any, out: Any, alpha: Any, beta: Any) -> None:
+    """Write ``alpha a @ b + beta c`` to out by a plan of such sizes, however NumPy's arrays lie."""
+    p, added = plan.problem, None if c is None else of_array(c)
+    types = p.operand, p.result
+    lies = Problem.of(of_array(a), of_array(b), added, of_array(out), types, plan.options)
+    plan.fitted(lies).runner(a, b, c, out, alpha, beta)

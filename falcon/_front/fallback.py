@@ -12,12 +12,13 @@ from falcon._core.arrays import takes_over, to_array, to_target, why_not_dense
 from falcon._core.dtypes import native
 from falcon._core.observe import warn_caller
 from falcon._core.options import Options, threads_of
+from falcon._core.packed import refuse_packed
 from falcon._numpy import original
 from falcon._numpy.threads import limited
 
 from .adapters import Adapter
 from .arithmetic import common_type, named_type
-from .validate import is_numeric, plain, refuse_packed, type_named
+from .validate import is_numeric, plain, type_named
 
 # Seconds for two of Python's integers or floats (EPYC; fractions take 3e-6); and how many are told.
 _OBJECT, _LONG = 2e-8, 10.0

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from falcon._core.checks import check_count
-from falcon._core.dtypes import FLOAT64, DType, of
-from falcon._core.locks import importing
+from falcon._core.dtypes import FLOAT64, DType, dtype_of
 from falcon._core.modular import Residues
 from falcon._numpy.residues import modulo
+from falcon._tools.checks import check_count
+from falcon._tools.locks import importing
 
 # Probability that a correct product is reported as wrong.
 _FALSE_ALARM = 1e-9
@@ -122,7 +122,7 @@ class Freivalds:
                     modulo(terms, [(self._expected, 0)], modulus)
                 return
             operands = [x for x in (a, b, c) if x is not None]
-            natives = [x.dtype for x in operands if of(x.dtype).module == "numpy"]
+            natives = [x.dtype for x in operands if dtype_of(x.dtype).module == "numpy"]
             kind = np.result_type(np.float64, *natives, dtype.accumulator.numpy)
             self._x = (random.integers(0, 2, shape) * 2 - 1).astype(kind)
             added = None if c is None or beta == 0 else self.scaled(c, kind)
@@ -193,9 +193,9 @@ class Freivalds:
             return self._check_rounded(out, growth)
 
     def _check_rounded(self, out: np.ndarray, growth: float) -> Verification:
-        types = [x for x in (self._dtype, of(out.dtype)) if not x.is_exact]
+        types = [x for x in (self._dtype, dtype_of(out.dtype)) if not x.is_exact]
         kind = self._expected.dtype
-        if of(out.dtype).module == "numpy":
+        if dtype_of(out.dtype).module == "numpy":
             kind = np.result_type(kind, out.dtype)
         scaled = self.scaled(out, kind, self._columns, self._exponent)
         image, norms, _ = scaled.times(self._x, self._sizes)

@@ -12,17 +12,17 @@ import numpy.typing as npt
 
 from falcon import schemes
 from falcon._backends import get_backend
-from falcon._core.dtypes import DType, both, of
+from falcon._core.dtypes import DType, both, dtype_of
 from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS, Options
 from falcon._core.packed import PackedOperand
 
-from .adapters import Adapter, enter
+from .adapters import Adapter, adapt_operands
 from .arithmetic import alike, check_out, operand_type, result_type, scalar_type, why_not_wide
 from .calls import State, recall, remember, stated
 from .execute import Product, multiply
-from .planner import requested
-from .validate import check_added, check_matrix, check_shape, scalar
+from .planner import resolve_options
+from .validate import check_added, check_matrix, check_scalar, check_shape
 
 # Types of alpha and beta of calls that are recalled.
 _SCALARS = float, int
@@ -119,19 +119,19 @@ def gemm(
     plain_call = type(alpha) in _SCALARS and type(beta) in _SCALARS and (beta == 0) == (c is None)
     if plain_call and (alpha != 1 or beta != 0):
         arguments = (*arguments, ("alpha", alpha), ("beta", beta))
-    if plain_call and (known := recall(a, b, out, arguments, c, ndim=2)) is not None:
-        return known
+    if plain_call and (result := recall(a, b, out, arguments, c, ndim=2)) is not None:
+        return result
     state = State.now()
     check_added(beta, c)
-    adapter, a, b, c, target = enter(a=a, b=b, c=c, out=out)
+    adapter, a, b, c, target = adapt_operands(a=a, b=b, c=c, out=out)
     product, empty = _product(adapter, (a, b, c, target), packed, dtype, options, (alpha, beta))
     with adapter.current():
         if out is None:
             product = replace(product, out=empty())
-        done = multiply(product)
+        how = multiply(product)
     if plain_call and (product.c is None) == (c is None):
         written = None if out is None else product.out
-        remember((a, b, c, written), arguments, state, done, product.out, adapter)
+        remember((a, b, c, written), arguments, state, how, product.out, adapter)
     return adapter.wrap(product.out) if out is None else out
 
 
@@ -148,7 +148,7 @@ def _product(
     Also what makes a new result. `operands`: a, b, c and out; `factors`: alpha and beta.
     """
     a, b, c, out = operands
-    chosen = options_for(packed, "gemm", KEYWORDS, options, adapter.device)
+    resolved = options_for(packed, "gemm", KEYWORDS, options, adapter.device)
     left = adapter.array("a", a)
     source: Any = adapter.array("b", b) if packed is None else packed.source
     right: Any = packed if source is None else source  # has shape and dtype
@@ -159,25 +159,25 @@ def _product(
     read = {"a": multiplied[0], "b": multiplied[1]}
     if added is not None and factors[1] != 0:
         read["c"] = added
-    result = result_type(adapter, read, dtype, target, chosen.one_modulus)
-    kind = scalar_type(adapter, result).numpy
+    result_dtype = result_type(adapter, read, dtype, target, resolved.one_modulus)
+    kind = scalar_type(adapter, result_dtype).numpy
     named = zip(("alpha", "beta"), factors, strict=True)
-    alpha, beta = (scalar(name, x, kind, chosen.one_modulus) for name, x in named)
+    alpha, beta = (check_scalar(name, x, kind, resolved.one_modulus) for name, x in named)
     if beta == 0:  # given, or rounded to it
         added = None
     if target is not None:
-        check_out(adapter, target, (M, N), result)
-    operand = operand_type(adapter, multiplied, result, chosen)
+        check_out(adapter, target, (M, N), result_dtype)
+    operand_dtype = operand_type(adapter, multiplied, result_dtype, resolved)
     if packed is not None:
         # Only keywords: settings of backend and scheme do not apply to a packed operand.
         given = (options.get("backend") or "auto", options.get("scheme") or "auto")
-        check_packed(packed, result, *given)
-        operand = packed_type(packed, left, adapter.dtype(left), result)
+        check_packed(packed, result_dtype, *given)
+        operand_dtype = packed_type(packed, left, adapter.dtype(left), result_dtype)
     like = alike(dtype, [x for x in (left, source, added) if x is not None])
     arrays = left, (K, N) if source is None else source, added, target
     by_panels = packed if packed is not None and packed.is_packed else None
-    made = Product(adapter, *arrays, operand, result, chosen, alpha, beta, by_panels)
-    return made, partial(adapter.empty, (M, N), result, like)
+    made = Product(adapter, *arrays, operand_dtype, result_dtype, resolved, alpha, beta, by_panels)
+    return made, partial(adapter.empty, (M, N), result_dtype, like)
 
 
 def _checked_shapes(a: Any, b: Any, c: Any) -> tuple[int, int]:
@@ -201,7 +201,7 @@ def options_for(
     keywords: Mapping[str, Any],
     device: int | None,
 ) -> Options:
-    """Return `requested`; a b of `pack` brings its modulus, and if it is not packed its options."""
+    """Return the options; a b of `pack` brings its modulus, and if it is not packed its options."""
     if packed is not None:
         modulus = keywords.get("modulus")
         if modulus not in (None, packed.modulus):
@@ -209,11 +209,11 @@ def options_for(
             raise ValueError(f"modulus is {modulus}, but b was packed for {what}")
         keywords = {**keywords, "modulus": packed.modulus}
     if packed is None or packed.is_packed:
-        return requested(function, names, keywords, device)
-    chosen = requested(function, names, {**dict(packed.kept), **keywords}, device)
+        return resolve_options(function, names, keywords, device)
+    resolved = resolve_options(function, names, {**dict(packed.kept), **keywords}, device)
     # Only a keyword: as for panels, a setting is no scheme by name.
     by_name = keywords.get("scheme") not in (None, "auto")
-    return chosen if by_name else replace(chosen, scheme="auto")
+    return resolved if by_name else replace(resolved, scheme="auto")
 
 
 def check_packed(
@@ -238,14 +238,14 @@ def packed_type(packed: PackedOperand, a: Any, a_type: DType | None, result: DTy
     """Return the type of the operands for a packed b, and an a whose elements are `a_type`."""
     if packed.panels is None or packed.modulus is not None:
         return result
-    panels, why = of(packed.panels), ""
-    operand = None if a_type is None else both(a_type, panels)
-    if operand is panels:
+    panels, why = dtype_of(packed.panels), ""
+    operand_dtype = None if a_type is None else both(a_type, panels)
+    if operand_dtype is panels:
         return panels
-    if operand is not None and result in operand.wide:
-        reason = why_not_wide(get_backend(packed.backend), operand, result, packed.scheme)
+    if operand_dtype is not None and result in operand_dtype.wide:
+        reason = why_not_wide(get_backend(packed.backend), operand_dtype, result, packed.scheme)
         if reason is None:
-            return operand
+            return operand_dtype
         why = f" ({reason})"
     if a_type is None or not np.can_cast(a_type.numpy, panels.numpy, "safe"):
         raise TypeError(

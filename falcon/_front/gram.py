@@ -7,19 +7,19 @@ from typing import Any, Literal, Unpack, get_args, overload
 import numpy as np
 import numpy.typing as npt
 
-from falcon._core.checks import check_switch
-from falcon._core.dtypes import DType, of
+from falcon._core.dtypes import DType, dtype_of
 from falcon._core.keywords import CallOptions, takes_options
 from falcon._core.options import KEYWORDS, Options, are_default, settings
+from falcon._tools.checks import check_switch
 
-from .adapters import Adapter, enter
+from .adapters import Adapter, adapt_operands
 from .arithmetic import check_out, common_type, scalar_type
 from .buffers import without
 from .gram_products import FEW_PRODUCTS, FEW_ROWS, STRIP, Products
 from .gram_small import by_halves, gram_of_small
 from .matmul import matmul
-from .planner import requested
-from .validate import check_added, check_shape, real_scalar, scalar
+from .planner import resolve_options
+from .validate import check_added, check_scalar, check_shape, real_scalar
 
 _STRIP_ELEMENTS = 2**14  # from which means are subtracted at a time, at least
 # `centre`, a setting, is of a product's errors; `centred` gives another matrix.
@@ -139,8 +139,8 @@ def gram(
         if done is not None:
             return done
     check_added(beta, c)
-    adapter, x, c, target, weights = enter(x=x, c=c, out=out, weights=weights)
-    chosen = requested("gram", _OPTIONS, options, adapter.device)
+    adapter, x, c, target, weights = adapt_operands(x=x, c=c, out=out, weights=weights)
+    chosen = resolve_options("gram", _OPTIONS, options, adapter.device)
     array = adapter.array("x", x)
     shape, axis = _shape(adapter, array, symmetric, transpose)
     added = None if c is None else adapter.array("c", c)
@@ -154,7 +154,7 @@ def gram(
         array, chosen = _without_means(adapter, array, weights, dtype, axis, chosen)
     hermitian = dtype.is_complex and conjugate
     kind = np.dtype(dtype.numpy.char.lower()) if hermitian else scalar_type(adapter, dtype).numpy
-    checked = real_scalar if hermitian else scalar
+    checked = real_scalar if hermitian else check_scalar
     alpha, beta = (checked(name, v, kind) for name, v in (("alpha", alpha), ("beta", beta)))
     if beta == 0:  # rounded to it
         added = None
@@ -257,7 +257,7 @@ def _without_means(
     if not x.size:
         return x, options
     wide = np.dtype(np.float32) if dtype.itemsize < 4 else dtype.numpy
-    for kind in dict.fromkeys((of(wide), dtype)):
+    for kind in dict.fromkeys((dtype_of(wide), dtype)):
         options = without(options, x.shape, kind)
     sums = np.result_type(wide, np.float64)
     left = np.empty(x.shape, wide)

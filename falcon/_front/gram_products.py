@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from falcon._backends import host_engine
-from falcon._core.dtypes import FLOAT32, DType, of
+from falcon._core.dtypes import FLOAT32, DType, dtype_of
 from falcon._core.options import Options
 from falcon._core.problem import Problem
 from falcon._core.symmetric import copy_triangle, mirror
@@ -114,7 +114,7 @@ class Products:
         kind, options = self.summed, self.options if given is None else given
         if given is not None:
             x = x if x.dtype == kind.numpy else x.astype(kind.numpy)
-            options = without(options, out.shape, of(x.real.dtype))  # for P'Q
+            options = without(options, out.shape, dtype_of(x.real.dtype))  # for P'Q
         written, *read = (self.adapter.matrix(y) for y in (out, x, c) if y is not None)
         overlaps = any(written.overlaps(y) for y in read)
         if self.symmetric == "full" and written.holds(kind) and not overlaps:
@@ -152,7 +152,7 @@ class Products:
 
     def _by_panels(self, x: np.ndarray, out: np.ndarray, options: Options) -> None:
         """Multiply panels of `x`, and add up; a panel that has weights is a copy."""
-        rows, kind, weights = x.T if self.transpose else x, of(out.dtype), self.weights
+        rows, kind, weights = x.T if self.transpose else x, dtype_of(out.dtype), self.weights
         steps = max(STRIP, _PANEL // max(len(out), 1))
         options = without(options, (2 * min(steps, len(rows)), len(out)), kind)
         assert weights is not None  # for type checkers
@@ -170,7 +170,7 @@ class Products:
 
     def _by_real(self, x: np.ndarray, full: np.ndarray, options: Options) -> None:
         """Compute P'P + Q'Q and P'Q - Q'P for x = P + iQ; unconjugated: P'P - Q'Q, P'Q + Q'P."""
-        kind = of(x.real.dtype)
+        kind = dtype_of(x.real.dtype)
         real = replace(self, dtype=kind, options=options, alpha=1, beta=0, symmetric="full")
         real.multiply(x.real, None, full.real)
         sign = 1 if self.hermitian else -1

@@ -44,18 +44,13 @@ def gram_of_small(
         return None
     if not (_fits(weights, real, (K,)) or _fits(weights, real, (*batch, K))):
         return None
-    if out is not None and (
-        not (out.flags.c_contiguous and out.flags.writeable)
-        or any(y is not None and np.may_share_memory(out, y) for y in (x, weights))
-        or (c is not None and c is not out and np.may_share_memory(out, c))
-    ):
+    if out is not None and not _is_apart(out, c, x, weights):
         return None
     if not batch:
         return _multiplied(x, c, out, weights, alpha, beta, hermitian, how)
-    made = np.empty(shape, x.dtype) if out is None else out
-    if out is None and symmetric != "full":
-        made[...] = 0
-    flat, written = x.reshape(-1, *x.shape[-2:]), made.reshape(-1, M, M)
+    if out is None:
+        out = (np.empty if symmetric == "full" else np.zeros)(shape, x.dtype)
+    flat, written = x.reshape(-1, *x.shape[-2:]), out.reshape(-1, M, M)
     added = None if c is None else c.reshape(-1, M, M)
     each = weights is not None and weights.ndim > 1
     weights = weights.reshape(-1, K) if each else weights
@@ -65,7 +60,14 @@ def gram_of_small(
         operands = flat[at], None if added is None else added[at], written[at]
         some = weights[at] if each else weights
         _multiplied(*operands, some, alpha, beta, hermitian, how)
-    return made
+    return out
+
+
+def _is_apart(out: np.ndarray, c: Any, *others: Any) -> bool:
+    """Whether out is by rows, and overlaps nothing that is read, unless it is c."""
+    read = [y for y in others if y is not None] + ([] if c is None or c is out else [c])
+    is_fit = out.flags.c_contiguous and out.flags.writeable
+    return is_fit and not any(np.may_share_memory(out, y) for y in read)
 
 
 def _is_plain(factor: Any) -> bool:

@@ -12,10 +12,11 @@ from typing import Any
 
 from falcon._backends import BACKENDS, DEVICE, ENGINE, available_backends, device_backend
 from falcon._core import residues
-from falcon._core.cpus import cpu_model
 from falcon._core.dtypes import FLOAT32, FLOAT64
 from falcon._core.options import SETTINGS, settings, thread_count
 from falcon._core.problem import Problem
+from falcon._cpu.extension import missing
+from falcon._tools.cpus import cpu_model
 from falcon._version import __version__
 from falcon.decision import profile
 from falcon.decision.rates import rates, source, stand_in
@@ -97,6 +98,11 @@ def rates_used(in_numbers: bool = False) -> dict[str, Any]:
             told = asdict(rates(*of)) if in_numbers else source(*of)
             found[f"{x.name} {operand.name}"] = told
     return found
+
+
+def machine_report() -> dict[str, Any]:
+    """Return what a bug report needs of the machine: `show_config`, and what it leaves out."""
+    return {**_gather(), "missing": missing(), "rates in numbers": rates_used(in_numbers=True)}
 
 
 def machine_used() -> str:

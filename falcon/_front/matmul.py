@@ -9,23 +9,23 @@ from typing import Any, Unpack, overload
 import numpy as np
 import numpy.typing as npt
 
-from falcon._core.dtypes import DType, of
+from falcon._core.dtypes import DType, dtype_of
 from falcon._core.keywords import CallOptions, takes_options
-from falcon._core.options import KEYWORDS, Options, merged
+from falcon._core.options import KEYWORDS, Options, merge_keywords
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.runner import BoundRun
 from falcon._numpy import original
 
 from . import booleans
-from .adapters import Adapter, enter
-from .arithmetic import alike, check_cast, check_out, operand_type, result_type
+from .adapters import Adapter, adapt_operands
+from .arithmetic import alike, check_cast, check_out, operand_type, result_type, typed
 from .buffers import without
 from .calls import State, recall, remember, stated
 from .execute import Product, multiply
 from .fallback import numpy_product
 from .gemm import gemm
-from .planner import requested
+from .planner import resolve_options
 from .validate import matmul_shape
 from .views import as_matrices
 
@@ -80,13 +80,13 @@ def matmul(
     (5, 2)
     """
     arguments = stated(options, dtype)
-    if (known := recall(a, b, out, arguments)) is not None:
-        return known
+    if (recalled := recall(a, b, out, arguments)) is not None:
+        return recalled
     if booleans.are_numpys(a, b, out, arguments):
         return original.matmul(a, b, out)
     if isinstance(out, tuple) and len(out) == 1:
         out = out[0]
-    adapter, a, b, target = enter(a=a, b=b, out=out)
+    adapter, a, b, target = adapt_operands(a=a, b=b, out=out)
     if isinstance(b, PackedOperand):
         result = _by_packed(adapter, a, b, target, dtype, options)
     else:
@@ -99,26 +99,24 @@ def _product(
 ) -> Any:
     """Multiply operands that are not packed, and keep how; return `out`, or the new result."""
     state = State.now()
-    chosen = requested("matmul", KEYWORDS, options, adapter.device)
-    if dtype is None and booleans.are_counted(a, b, out, chosen):
+    resolved = resolve_options("matmul", KEYWORDS, options, adapter.device)
+    if dtype is None and booleans.are_counted(a, b, out, resolved):
         counts = matmul(a.view(np.uint8), b.view(np.uint8), dtype="int32", **options)
         return np.not_equal(counts, 0, out=out)
-    if isinstance(chosen.modulus, tuple):
-        result, done = _by_moduli(adapter, a, b, out, dtype, chosen)
-        remember((a, b, None, out), arguments, state, done, result, adapter)
+    if isinstance(resolved.modulus, tuple):
+        result, how = _by_moduli(adapter, a, b, out, dtype, resolved)
+        remember((a, b, None, out), arguments, state, how, result, adapter)
         return result
-    result = numpy_product(adapter, a, b, out, dtype, chosen)
+    result = numpy_product(adapter, a, b, out, dtype, resolved)
     if result is not NotImplemented:
         return result
     left, right = adapter.array("a", a), adapter.array("b", b)
     target = None if out is None else adapter.target(out)
     with adapter.current():
-        read = {"a": left, "b": right}
-        written = result_type(adapter, read, dtype, target, chosen.one_modulus)
-        types = operand_type(adapter, [left, right], written, chosen), written
+        types = typed(adapter, {"a": left, "b": right}, dtype, target, resolved)
         like = alike(dtype, (left, right))
-        result, done = _multiplied(adapter, left, right, target, types, like, chosen)
-        remember((a, b, None, target), arguments, state, done, result, adapter)
+        result, how = _multiplied(adapter, left, right, target, types, like, resolved)
+        remember((a, b, None, target), arguments, state, how, result, adapter)
     return result if len(result.shape) else adapter.scalar(result)
 
 
@@ -216,7 +214,7 @@ def _by_packed(
     adapter: Adapter, a: Any, b: PackedOperand, out: Any, dtype: Any, options: CallOptions
 ) -> Any:
     """Multiply a vector, a matrix or a batch by a packed operand: all rows in one product."""
-    merged("matmul", KEYWORDS, options)  # errors name matmul, not gemm
+    merge_keywords("matmul", KEYWORDS, options)  # errors name matmul, not gemm
     array = adapter.array("a", a)
     if len(array.shape) == 0:
         raise ValueError("matmul: a is a scalar; expected at least one axis")
@@ -227,7 +225,7 @@ def _by_packed(
     shape = (*array.shape[:-1], b.shape[1])
     target = None if out is None else adapter.target(out)
     if target is not None:
-        kind, row = of(b.dtype), adapter.dtype(target)
+        kind, row = dtype_of(b.dtype), adapter.dtype(target)
         if dtype is None and b.modulus is not None and row is not None and row.is_exact:
             kind, dtype = row, row.name
         check_out(adapter, target, shape, kind)

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from falcon._backends import available_backends, get_backend
 from falcon._core.centring import may_centre
-from falcon._core.checks import check_count, check_switch
 from falcon._core.keywords import PackingOptions, takes_options
 from falcon._core.options import FIELDS, PACKING, Options
 from falcon._core.packed import PackedOperand
@@ -22,13 +21,14 @@ from falcon._core.problem import Problem
 from falcon._core.scaling import scale_packed
 from falcon._core.settle import row_norms_to_pack
 from falcon._core.units import NONE, to_pack
+from falcon._tools.checks import check_count, check_switch
 from falcon.decision.ways import unfit
 
-from .adapters import enter
+from .adapters import adapt_operands
 from .arithmetic import operand_type, result_type
 from .execute import Product
 from .matmul import matmul
-from .planner import plan_for, requested, weight
+from .planner import compared_seconds_of, plan_for, resolve_options
 from .scaled import widened
 from .validate import check_matrix
 
@@ -101,10 +101,10 @@ def pack(
     >>> bool((falcon.gemm(np.ones((3, 64)), w) == 1).all())
     True
     """
-    return make(b, options, rows, dtype, keep_source)
+    return make_packed(b, options, rows, dtype, keep_source)
 
 
-def make(
+def make_packed(
     b: Any,
     options: Mapping[str, Any],
     rows: int | None = None,
@@ -119,14 +119,14 @@ def make(
     b, is_float8 = widened(b)
     if is_float8 and dtype is None:
         dtype = "float32"  # for `scaled_matmul`
-    adapter, b = enter(b=b)
+    adapter, b = adapt_operands(b=b)
     if adapter.device is not None and not keep_source:
         raise ValueError(
             "keep_source is False, but b is in GPU memory, where b itself is always kept for "
             "products that are redone classically; leave it out"
         )
     source = check_matrix("b", adapter.array("b", b))
-    chosen = requested("pack", PACKING, options, adapter.device)
+    chosen = resolve_options("pack", PACKING, options, adapter.device)
     native = result_type(adapter, {"b": source}, dtype, None, chosen.one_modulus)
     types = operand_type(adapter, [source], native, chosen), native
     with adapter.current():
@@ -140,7 +140,7 @@ def make(
         always = always or chosen.modulus is not None
         if chosen.scheme == "auto" and adapter.device is None and not always:
             plain = plan_for(replace(problem, packed=False), chosen)
-            if weight(plain) < weight(plan):
+            if compared_seconds_of(plain) < compared_seconds_of(plan):
                 return _not_packed(plain, source, pack_again)
         chosen = plan.options
         units = NONE if adapter.device is not None else to_pack(plan, source)
@@ -168,7 +168,7 @@ def _kept(plan: Plan, options: Options) -> dict[str, Any]:
 
 def _check_limit(plan: Plan) -> None:
     limit = plan.options.memory_limit
-    needed = panel_bytes((plan.reals or plan).problem, plan.scheme, plan.method.operand)
+    needed = panel_bytes((plan.reals or plan).problem, plan.scheme, plan.method.compute_type)
     if limit is not None and needed > limit:
         raise ValueError(
             f"memory_limit is {limit} bytes; the panels of b for {plan.label} multiplication hold "

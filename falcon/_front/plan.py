@@ -10,21 +10,21 @@ from typing import Any, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from falcon._backends import DEVICE, LIBRARY, available_backends
-from falcon._core.dtypes import FLOAT64, DType, of
+from falcon._backends import DEVICE, LIBRARY, available_backends, get_backend
+from falcon._core.dtypes import FLOAT64, DType, dtype_of
 from falcon._core.keywords import PlanningOptions, takes_options
-from falcon._core.options import PLANNING, merged
+from falcon._core.options import PLANNING, merge_keywords
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Plan
 from falcon._core.problem import Problem
 from falcon.decision.rates import rates
 
-from .adapters import Adapter, enter
+from .adapters import Adapter, adapt_operands
 from .adapters.host import NUMPY
 from .arithmetic import operand_type, result_type
 from .execute import Product
 from .gemm import check_packed, options_for, packed_type
-from .planner import plan_for, predicted, requested
+from .planner import plan_for, predicted, resolve_options
 from .validate import check_matrix, matmul_shape
 from .views import folds
 
@@ -71,7 +71,7 @@ def plan(
     if left is None or right is None:
         named = (("a", a, left), ("b", b, right))
         arrays = {name: x for name, x, shape in named if shape is None}
-        adapter, *views = enter(**arrays)
+        adapter, *views = adapt_operands(**arrays)
         arrays = dict(zip(arrays, views, strict=True))
         if any(isinstance(x, int | np.integer) for x in arrays.values()):
             raise TypeError(
@@ -83,8 +83,9 @@ def plan(
             if len(arrays[name].shape) < 2:
                 check_matrix(name, arrays[name])  # raises
         left, right = arrays.get("a", left), arrays.get("b", right)
-    elif merged("plan", PLANNING, options).backend == DEVICE:
-        from .adapters.device import current_device  # imported when first needed: 30 ms
+    elif merge_keywords("plan", PLANNING, options).backend == DEVICE:
+        get_backend(DEVICE)  # raises
+        from falcon._gpu.adapter import current_device  # imported when first needed: 30 ms
 
         adapter = current_device()
     first: tuple[int, ...] = left if type(left) is tuple else tuple(left.shape)
@@ -95,8 +96,8 @@ def plan(
     if len(first) > 2 == len(second) and (type(left) is tuple or folds(left)):
         M, batch = M * prod(batch), ()  # all rows are one matrix
         left = (M, first[-1]) if type(left) is tuple else left.reshape(M, first[-1])
-    chosen = requested("plan", PLANNING, options, adapter.device)
-    native = FLOAT64 if chosen.modulus is None else of("int64")
+    chosen = resolve_options("plan", PLANNING, options, adapter.device)
+    native = FLOAT64 if chosen.modulus is None else dtype_of("int64")
     if arrays or dtype is not None:
         native = result_type(adapter, arrays, dtype, None, chosen.one_modulus)
     _check_bytes(M, first[-1], N, native)
@@ -114,7 +115,7 @@ def _of_packed(a: Any, b: PackedOperand, dtype: Any, options: PlanningOptions) -
     shape = _shape("a", a)
     if shape is not None and len(shape) > 2:
         raise ValueError(f"a is the shape {shape}; expected a matrix, as b is packed")
-    adapter, array, _ = enter(a=None if shape else a, b=b)
+    adapter, array, _ = adapt_operands(a=None if shape else a, b=b)
     left: Any = shape or check_matrix("a", adapter.array("a", array))
     first = shape or tuple(left.shape)
     if first[1] != b.shape[0]:
@@ -124,7 +125,7 @@ def _of_packed(a: Any, b: PackedOperand, dtype: Any, options: PlanningOptions) -
         adapter, {"b": b} if shape else {"a": left, "b": b}, dtype, None, chosen.one_modulus
     )
     check_packed(b, result, options.get("backend") or "auto", options.get("scheme") or "auto")
-    kind = of(b.dtype if b.panels is None else b.panels) if shape else adapter.dtype(left)
+    kind = dtype_of(b.dtype if b.panels is None else b.panels) if shape else adapter.dtype(left)
     operand = packed_type(b, left, kind, result)
     if not b.is_packed:
         product = Product(adapter, left, b.source, None, None, operand, result, chosen)

@@ -5,21 +5,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from falcon import schemes
-from falcon._backends import DEVICE, ENGINE, available_backends, get_backend
-from falcon._core.locks import ForkLock
-from falcon._core.options import FIELDS, Options, merged
+from falcon._backends import DEVICE, ENGINE, available_backends, get_backend, host_engine
+from falcon._core.dtypes import dtype_of
+from falcon._core.options import FIELDS, Options, merge_keywords
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Backend, Candidate, Plan
 from falcon._core.problem import Problem
+from falcon._tools.locks import ForkLock
+from falcon.decision.library import LEAST_BATCH_OF_TENSORS, is_faster, is_long_batch
 from falcon.decision.machine import revision
 from falcon.decision.rates import rates
 from falcon.decision.rewrites import home_of
-from falcon.decision.search import preferred as best_of
-from falcon.decision.search import weighted
-from falcon.decision.select import plan_for as decide
+from falcon.decision.search import compared_seconds, preferred
+from falcon.decision.select import decide
 from falcon.decision.ways import named_row
 from falcon.schemes import Scheme
 from falcon.schemes.catalogue import generation
@@ -32,7 +34,7 @@ _plans: dict[tuple, Plan] = {}
 _plans_lock = ForkLock()
 
 
-def requested(
+def resolve_options(
     function: str, names: tuple[str, ...], keywords: Mapping[str, Any], device: int | None = None
 ) -> Options:
     """Merge the keywords of a call with the settings, for arrays in host memory or on a device.
@@ -40,7 +42,7 @@ def requested(
     In the result, `scheme` is "auto", "classical" or a Scheme: names are looked up here. A backend
     by name must be available.
     """
-    options = asked = merged(function, names, keywords)
+    options = asked = merge_keywords(function, names, keywords)
     if isinstance(options.modulus, tuple) and function != "matmul":
         raise TypeError(f"{function} takes one modulus; falcon.matmul takes several")
     scheme = options.scheme
@@ -118,12 +120,12 @@ def _key(problem: Problem, options: Options) -> tuple:
 def plan_for(problem: Problem, options: Options) -> Plan:
     """Return the cached plan of a problem, or make one."""
     key = _key(problem, options)
-    found = _plans.get(key)
-    if found is not None:
-        return found
+    cached = _plans.get(key)
+    if cached is not None:
+        return cached
     backends = _backends_for(problem, options.backend)
     try:
-        made = decide(problem, options, backends)
+        plan = decide(problem, options, backends)
     except MemoryError as error:  # a GPU cannot be measured: the next call tries again
         if problem.device is None:
             raise
@@ -132,10 +134,10 @@ def plan_for(problem: Problem, options: Options) -> Plan:
     with _plans_lock.lock:
         while len(_plans) >= _CACHED_PLANS:
             del _plans[next(iter(_plans))]
-        _plans[key] = made
+        _plans[key] = plan
     if options.verbose:
-        _show(made)
-    return made
+        _show(plan)
+    return plan
 
 
 def is_kept(plan: Plan) -> bool:
@@ -143,24 +145,33 @@ def is_kept(plan: Plan) -> bool:
     return _plans.get(_key(plan.problem, plan.options)) is plan
 
 
-def predicted(made: Plan) -> Candidate:
+def predicted(plan: Plan) -> Candidate:
     """Return a plan's option with its predicted seconds."""
-    made = made.reals or made
-    if made.seconds:
-        return Candidate(made.method, made.seconds)
-    problem, backend = made.problem, get_backend(made.method.backend)
-    known = rates(backend, problem, _backends_for(problem, "auto"), made.method.operand)
-    return backend.predicted(problem, made.method, known)
+    plan = plan.reals or plan
+    if plan.seconds:
+        return Candidate(plan.method, plan.seconds)
+    problem, backend = plan.problem, get_backend(plan.method.backend)
+    measured = rates(backend, problem, _backends_for(problem, "auto"), plan.method.compute_type)
+    return backend.predicted(problem, plan.method, measured)
 
 
-def weight(made: Plan) -> float:
+def compared_seconds_of(made: Plan) -> float:
     """Return the seconds by which a plan's option is compared with those of another plan."""
-    return weighted(predicted(made), get_backend(made.backend.name).policy(made.problem))
+    return compared_seconds(predicted(made), get_backend(made.backend.name).policy(made.problem))
 
 
-def preferred(made: Plan, candidates: Sequence[Candidate]) -> Candidate:
+def preferred_for(made: Plan, candidates: Sequence[Candidate]) -> Candidate:
     """Return what would be chosen for a plan's problem among some candidates."""
-    return best_of(candidates, get_backend(made.backend.name).policy(made.problem))
+    return preferred(candidates, get_backend(made.backend.name).policy(made.problem))
+
+
+@lru_cache(1024)
+def does_batch_pay(sizes: tuple[int, int, int], dtype: str, count: int, threads: int) -> bool:
+    """Whether falcon's engine multiplies such a batch of tensors, and long enough for a call."""
+    problem = Problem.of_sizes(sizes, dtype_of(dtype), Options(threads=threads), count=count)
+    engine = host_engine()
+    is_long = is_long_batch(problem, least=LEAST_BATCH_OF_TENSORS)
+    return is_long and engine.why_not(problem) is None and is_faster(problem, engine)
 
 
 def _show(made: Plan) -> None:

@@ -17,11 +17,11 @@ from falcon._core.options import KEYWORDS
 from falcon._core.packed import PackedOperand
 from falcon._core.where import is_on_gpu
 
-from .adapters import Adapter, enter
+from .adapters import Adapter, adapt_operands
 from .arithmetic import check_out
 from .buffers import without
 from .matmul import matmul
-from .planner import requested
+from .planner import resolve_options
 from .validate import matmul_shape, type_named
 
 _OPTIONS = tuple(name for name in KEYWORDS if name != "modulus")
@@ -97,8 +97,8 @@ def scaled_matmul(
         converted += [] if shape is None else [shape]
     scales = {"scale_a": scale_a, "scale_b": scale_b}
     arrays = {k: None if isinstance(x, _NUMBER) else x for k, x in scales.items()}
-    adapter, left, right, *others, target = enter(**wide, **arrays, out=out)
-    chosen = requested("scaled_matmul", _OPTIONS, options, adapter.device)
+    adapter, left, right, *others, target = adapt_operands(**wide, **arrays, out=out)
+    chosen = resolve_options("scaled_matmul", _OPTIONS, options, adapter.device)
     for name, x in (("a", left), ("b", right)):
         if not isinstance(x, PackedOperand):
             _check_operand(adapter, name, x)
@@ -177,7 +177,7 @@ def quantize(
         raise TypeError(f"x is a {type(x).__name__} in GPU memory; expected a torch tensor there")
     else:
         xp = np
-        adapter, x = enter(x=x)
+        adapter, x = adapt_operands(x=x)
         given, wrap = adapter.array("x", x), adapter.wrap
         known = adapter.dtype(given)
         if known.is_complex:

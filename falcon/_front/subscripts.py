@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from falcon._core.locks import importing
+from falcon._tools.locks import importing
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from falcon._backends import available_backends, get_backend
-from falcon._core.checks import check_integer
-from falcon._core.dtypes import BY_ARITHMETIC, FLOAT32, DType, of
+from falcon._core.dtypes import BY_ARITHMETIC, FLOAT32, DType, dtype_of
 from falcon._core.keywords import TuningOptions, takes_options
 from falcon._core.options import TUNING, thread_count
 from falcon._core.plan import Candidate, Method, Plan
 from falcon._core.problem import Problem
-from falcon._core.timing import (
+from falcon._tools.checks import check_integer
+from falcon._tools.timing import (
     LEAST_PAIRS,
     PAUSE,
     Estimate,
@@ -33,7 +33,7 @@ from falcon.decision.select import choice_of, digest
 from falcon.decision.store import Fastest
 from falcon.schemes import get
 
-from .planner import plan_for, predicted, requested
+from .planner import plan_for, predicted, resolve_options
 from .validate import type_named
 
 # Titles of tables of `Measured`.
@@ -92,7 +92,7 @@ def measure_machine(
 ) -> Report:
     """Measure this machine and store the profile; see `rates.measure_all`."""
     counts = sorted({thread_count(x) for x in threads})
-    kinds = [of(np.dtype(x)) for x in dtypes]
+    kinds = [dtype_of(np.dtype(x)) for x in dtypes]
     rows = [*kinds, *(BY_ARITHMETIC.values() if FLOAT32 in kinds else ())]
     before = [x for kind in kinds for count in counts for x in _usual_plans(kind, count)]
     made, disturbed = measure_all(available_backends(), rows, counts, tick, seconds)
@@ -103,7 +103,7 @@ def measure_machine(
 
 
 def _usual_plans(kind: DType, threads: int) -> list[Plan]:
-    options = replace(requested("tune", (), {}), threads=threads)
+    options = replace(resolve_options("tune", (), {}), threads=threads)
     return [plan_for(Problem.of_sizes(x, kind, options), options) for x in _USUAL]
 
 
@@ -209,7 +209,7 @@ def tune(
     kind = type_named(dtype)
     check_integer("candidates", candidates)
     check_integer("rounds", rounds)
-    chosen = replace(requested("tune", TUNING, options), tuned=False)
+    chosen = replace(resolve_options("tune", TUNING, options), tuned=False)
     found = []
     for shape in shapes:
         problem = Problem.of_sizes(sizes_of(shape), kind, chosen)

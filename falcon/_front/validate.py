@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from falcon._core.arrays import has_own_rules, to_array
-from falcon._core.dtypes import FLOAT8, DType, find, find_torch, of
-from falcon._core.packed import PackedOperand
+from falcon._core.dtypes import FLOAT8, DType, dtype_of, find, find_torch
+from falcon._core.packed import refuse_packed
 
 _NUMBER = int | float | complex | np.number
 _INTEGER = int | np.integer
@@ -23,12 +23,6 @@ def is_numeric(dtype: np.dtype) -> bool:
     """Whether falcon multiplies NumPy arrays of this dtype: integer, float or complex."""
     row = find(dtype)
     return row is not None and (row.module == "numpy" or row.engine is not None)
-
-
-def refuse_packed(name: str, value: Any) -> None:
-    """Raise TypeError for a packed operand where an array is required."""
-    if isinstance(value, PackedOperand):
-        raise TypeError(f"{name} is a PackedOperand, which gemm, matmul and plan take as b only")
 
 
 def check_numeric(name: str, dtype: np.dtype) -> None:
@@ -52,7 +46,7 @@ def type_named(dtype: Any) -> DType:
         row = find_torch(str(dtype))
     else:
         with suppress(TypeError):  # "bfloat16" is known here even if not to NumPy
-            row = of(dtype if isinstance(dtype, str) else np.dtype(dtype))
+            row = dtype_of(dtype if isinstance(dtype, str) else np.dtype(dtype))
     if row is None or not is_numeric(row.numpy):
         raise TypeError(f"dtype is {dtype!r}; expected integers, floats or complex numbers")
     return row
@@ -129,10 +123,10 @@ def number(name: str, value: Any) -> None:
         raise TypeError(f"{name} is {value!r}; expected a number")
 
 
-def scalar(name: str, value: Any, dtype: np.dtype, modulus: int | None = None) -> Any:
+def check_scalar(name: str, value: Any, dtype: np.dtype, modulus: int | None = None) -> Any:
     """Return alpha or beta in the arithmetic's dtype; raise if the dtype cannot represent it."""
     number(name, value)
-    row = of(dtype)
+    row = dtype_of(dtype)
     if not row.is_complex and isinstance(value, _COMPLEX):
         raise TypeError(f"{name} is {value!r}, but the matrices are real ({dtype})")
     if row.is_exact:
@@ -156,4 +150,4 @@ def real_scalar(name: str, value: Any, dtype: np.dtype) -> Any:
             f"{name} is {value!r}; expected a real number, as the result is Hermitian "
             "(conjugate=False takes complex ones)"
         )
-    return scalar(name, value, dtype)
+    return check_scalar(name, value, dtype)

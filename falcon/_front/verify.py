@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from falcon._core.arrays import to_array
-from falcon._core.checks import check_modulus
-from falcon._core.dtypes import find, of
+from falcon._core.dtypes import dtype_of, find
 from falcon._core.options import DEFAULT_MAX_GROWTH
+from falcon._tools.checks import check_modulus
 
-from .adapters import enter
+from .adapters import adapt_operands
 from .freivalds import Freivalds, Verification
 from .plan import plan
 from .validate import check_matrix
@@ -87,7 +87,7 @@ def verify(
     >>> bool(verify(a, a.T, a @ a.T % 7, modulus=7))
     True
     """
-    _, *views = enter(a=a, b=b, c=c)
+    _, *views = adapt_operands(a=a, b=b, c=c)
     a, b, c = (to_array(name, x) for name, x in zip("abc", views, strict=True))
     modulus = check_modulus("modulus", modulus)
     expected = "integers, floats or complex" if modulus is None else "integers, with a modulus"
@@ -100,7 +100,7 @@ def verify(
         raise ValueError(f"shapes do not fit: a {a.shape}, b {b.shape}, c {c.shape}")
     if modulus is not None:
         about: dict[str, Any] = {"modulus": modulus, "trials": trials, "seed": seed}
-        return Freivalds(a, b, dtype=of("int64"), **about).check(c, 1.0)
+        return Freivalds(a, b, dtype=dtype_of("int64"), **about).check(c, 1.0)
     return run_test(Freivalds, plan, (a, b, c), growth, trials, seed)
 
 
@@ -114,7 +114,7 @@ def run_test(
 ) -> Verification:
     """Test a product in the arithmetic of its coarsest matrix; `plan` is asked for its growth."""
     a, b, c = matrices
-    rows = [of(x.dtype) for x in matrices]
+    rows = [dtype_of(x.dtype) for x in matrices]
     rounded = (x for x in rows if not x.is_exact)
     coarsest = max(rounded, key=lambda row: row.unit_roundoff, default=rows[-1])
     if growth is None:

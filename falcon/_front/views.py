@@ -73,20 +73,28 @@ def as_reals(x: Any) -> Callable[..., tuple[Any, ...]] | None:
     some = [y for y in (x.b, x.c, x.out) if y is not None]
     if right and all(y.strides[-1] == y.itemsize and y.shape[-1] > 1 for y in some):
         return lambda a, b, c, out: (a, *map(_by_rows, (b, c, out)))
-    sizes, engine = (*x.out.shape[-2:], x.a.shape[-1]), host_engine()
-    if 2.0 * prod(sizes) < _LEAST_PARTS or min(sizes) < _SHORTEST_PART:
+    if not _do_parts_pay(x) or _does_write_what_it_reads(x):
         return None
-    is_slow = engine.is_library or engine.kernels() == "generic"
-    if is_slow or x.options.backend not in ("auto", engine.name):
-        return None  # a BLAS copies what has other strides
-    written, *read = (x.adapter.matrix(y) for y in (x.out, x.a, x.b, x.c) if y is not None)
-    if x.c is not None and read[-1].is_same(written):
-        read.pop()
-    if any(written.overlaps(y) for y in read):
-        return None  # one part would be written before the other is read
     if left:
         return lambda a, b, c, out: (_parts(a, out.ndim), b, *(_parts(y) for y in (c, out)))
     return lambda a, b, c, out: (a, _parts(b, out.ndim), *(_parts(y) for y in (c, out)))
+
+
+def _do_parts_pay(x: Any) -> bool:
+    """Whether two products of parts are faster; a BLAS copies what has other strides."""
+    sizes, engine = (*x.out.shape[-2:], x.a.shape[-1]), host_engine()
+    if 2.0 * prod(sizes) < _LEAST_PARTS or min(sizes) < _SHORTEST_PART:
+        return False
+    is_slow = engine.is_library or engine.kernels() == "generic"
+    return not is_slow and x.options.backend in ("auto", engine.name)
+
+
+def _does_write_what_it_reads(x: Any) -> bool:
+    """Whether one part would be written before the other is read."""
+    written, *read = (x.adapter.matrix(y) for y in (x.out, x.a, x.b, x.c) if y is not None)
+    if x.c is not None and read[-1].is_same(written):
+        read.pop()
+    return any(written.overlaps(y) for y in read)
 
 
 def _by_rows(x: Any) -> Any:

@@ -8,6 +8,7 @@
     embedded.py   the steps of complex matrices: copies, and those of real ones
     runner.py     the steps of a plan, made once and run for addresses; steps.py: the kinds of steps
     direct.py     such steps, started by the driver instead of CuPy
+    adapter.py    operands in GPU memory, as the front sees them
     operands.py   the copies that operands of a call need
     kernels.py    compiled kernels and their launches; geometry.py: sizes of these
     sources.py    CUDA source text: generated definitions, followed by a file of kernels/

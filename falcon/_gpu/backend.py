@@ -1,6 +1,6 @@
 """`GpuBackend`: CUDA kernels and cuBLAS behind the contract of `falcon._core.plan.Backend`.
 
-Its operands are `Matrix` objects, which `falcon._front.adapters.device` makes of CuPy arrays and
+Its operands are `Matrix` objects, which `falcon._gpu.adapter` makes of CuPy arrays and
 torch tensors.
 """
 
@@ -71,7 +71,7 @@ class GpuBackend:
     def why_unavailable(self) -> str | None:
         return available.why_unavailable()
 
-    def why_not(self, problem: Problem, operand: DType | None = None) -> str | None:
+    def why_not(self, problem: Problem, compute_type: DType | None = None) -> str | None:
         """Return None for floating matrices in GPU memory, else why the problem cannot run."""
         if problem.device is None:
             return (
@@ -81,14 +81,14 @@ class GpuBackend:
         if problem.operand.cuda is None:
             known = ", ".join(x.name for x in CUDA)
             return f"GPU matrices must be of {known}, not {problem.operand}"
-        if operand is _FIXED and not cublas.has_fixed_point():
+        if compute_type is _FIXED and not cublas.has_fixed_point():
             return f"products in fixed point need cuBLAS 13.1; this is {cublas.version()}"
         if problem.is_wide:
             return f"the operands are cast to {problem.result} first"
         return None
 
     def why_classical_only(
-        self, problem: Problem, scheme: Scheme | None = None, operand: DType | None = None
+        self, problem: Problem, scheme: Scheme | None = None, compute_type: DType | None = None
     ) -> str | None:
         """Return `why_not`: every scheme runs on every dtype."""
         return self.why_not(problem)
@@ -96,16 +96,16 @@ class GpuBackend:
     def policy(self, problem: Problem) -> Policy:
         policy = _POLICY_16_BITS if problem.operand.itemsize == 2 else _POLICY
         assert problem.device is not None
-        return policy if cublas.knows_sums(problem.device) else replace(policy, by_parts=False)
+        return policy if cublas.knows_sums(problem.device) else replace(policy, by_splits=False)
 
     def candidates(
         self,
         problem: Problem,
         schemes: Iterable[Scheme | None],
         limit: int | None,
-        operand: DType | None = None,
+        compute_type: DType | None = None,
     ) -> list[Method]:
-        options = [_method(problem, scheme, limit, operand) for scheme in schemes]
+        options = [_method(problem, scheme, limit, compute_type) for scheme in schemes]
         return [method for method in options if method is not None]
 
     def predicted(self, problem: Problem, method: Method, rates: DeviceRates) -> Candidate:
@@ -217,21 +217,21 @@ class GpuBackend:
         }
 
 
-def _without_limit(problem: Problem, scheme: Scheme | None, operand: DType | None) -> Method:
-    method = _method(problem, scheme, None, operand)
+def _without_limit(problem: Problem, scheme: Scheme | None, compute_type: DType | None) -> Method:
+    method = _method(problem, scheme, None, compute_type)
     assert method is not None  # without a limit there always is one
     return method
 
 
 def _method(
-    problem: Problem, scheme: Scheme | None, limit: int | None, operand: DType | None
+    problem: Problem, scheme: Scheme | None, limit: int | None, compute_type: DType | None
 ) -> Method | None:
     """Return how to multiply by a scheme; None if it cannot keep the limit."""
     usual = 0
     if limit is None:
         assert problem.device is not None
         usual = device.properties(problem.device).memory_bytes // _WORKSPACE_SHARE
-    multiplied = operand or problem.operand
+    multiplied = compute_type or problem.operand
     is_fused = fused.multiplies(multiplied, problem.device or 0)
     layout = layout_of(problem, scheme, multiplied, limit, usual, is_fused)
     if layout is None:
@@ -242,8 +242,8 @@ def _method(
         (m, k, n), (rows, columns, inner) = layout.scheme.format, layout.chunk
         chunks = m * rows, n * columns, k * inner
         growth = _growth(problem, scheme, layout, inner)
-    about: dict[str, Any] = {"layout": layout, "rounded_growth": growth, "operand": operand}
-    return Method("gpu", scheme, chunks, layout.nbytes, **about)
+    about: dict[str, Any] = {"layout": layout, "rounded_growth": growth}
+    return Method("gpu", scheme, chunks, layout.nbytes, compute_type=compute_type, **about)
 
 
 def _growth(problem: Problem, scheme: Scheme | None, layout: Layout, inner: int) -> float | None:
@@ -252,7 +252,7 @@ def _growth(problem: Problem, scheme: Scheme | None, layout: Layout, inner: int)
     assert scheme_to_run is not None  # for type checkers
     if how is not None:
         growth = max(how.growth, 1.0) * (1.0 if scheme is None else scheme.rms_growth)
-        if how.parts > 1:  # what is truncated shrinks all products alike: sums do not magnify it
+        if how.splits > 1:  # what is truncated shrinks all products alike: sums do not magnify it
             longest = products(scheme_to_run).groups[0].length
             assert problem.device is not None
             index, inner = problem.device, longest * inner

@@ -151,15 +151,15 @@ def products(
     one longer product: three products for the six of "bf16x6", the smallest first. The last, of the
     largest parts, is cut (see `longest`).
     """
-    sums, parts = operand.accumulator, operand.parts
+    sums, splits = operand.accumulator, operand.splits
     name = operand.cublas_sums or sums.cublas_sums
     assert name is not None  # true for all accumulators of GPUs
     made: list[Product] = []
     to_a = (a.ld if a.by_columns else 1) * a.dtype.itemsize  # bytes along the inner dimension
     to_b = (1 if b.by_columns else b.ld) * b.dtype.itemsize
-    for s in reversed(range(parts)):
-        whole, skipped = (s + 1) * inner, (parts - 1 - s) * inner
-        step = piece if piece and s == 0 < parts - 1 else whole
+    for s in reversed(range(splits)):
+        whole, skipped = (s + 1) * inner, (splits - 1 - s) * inner
+        step = piece if piece and s == 0 < splits - 1 else whole
         for first in range(0, whole, step):
             left = replace(a, pointer=a.pointer + first * to_a)
             right = replace(b, pointer=b.pointer + (skipped + first) * to_b)
@@ -214,9 +214,9 @@ def longest(inner: int, index: int, short: bool) -> int:
     return min(round_up(-(-inner // max(pieces)), UNIT), inner)
 
 
-def products_of_parts(inner: int, parts: int, piece: int) -> int:
+def products_of_splits(inner: int, splits: int, piece: int) -> int:
     """Return how many products `products` makes."""
-    return parts - 1 + (-(-inner // piece) if parts > 1 else 1)
+    return splits - 1 + (-(-inner // piece) if splits > 1 else 1)
 
 
 def fixed_point_bytes(rows: int, columns: int, inner: int, batch: int = 1) -> int:

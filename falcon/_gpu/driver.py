@@ -202,7 +202,7 @@ class _Stages:
 
     def _finish(self, row: Span, column: Span) -> None:
         """Combine H to a part of C, and repair it."""
-        plan, by_parts = self._plan, self._operand.parts > 1
+        plan, by_parts = self._plan, self._operand.splits > 1
         # Parts of Inf, and of what rounds to it, are NaN.
         flags = self._places.flags if plan.options.check != "none" or by_parts else 0
         if flags:  # behind the count of repaired regions, of all chunks

@@ -50,7 +50,7 @@ def multiplies(operand: DType, index: int) -> bool:
 
     That must be a Hopper GPU, on which a product of whole numbers was exact.
     """
-    if operand.parts != 2 or operand.multiplied is not FLOAT16:
+    if operand.splits != 2 or operand.multiplied is not FLOAT16:
         return False
     return device.properties(index).capability == _HOPPER and trial.works(index)
 

@@ -96,7 +96,7 @@ def combine(
 
     `centred`: the means of A's part are subtracted.
     """
-    written = operand if operand.parts > 1 else operand.left
+    written = operand if operand.splits > 1 else operand.left
     kernel, unit = _function(sources.combine_in, scheme, written, centred)
     grids: list[int] = []
     arguments: list[Any] = []
@@ -178,7 +178,7 @@ class Lines:
 @lru_cache(maxsize=256)
 def exponent_of_norms(scheme: Scheme, operand: DType) -> int:
     """Return the power of two below which parts need the norms of lines; 0: there are no parts."""
-    if operand.parts == 1:
+    if operand.splits == 1:
         return 0
     largest = max(abs(x).reshape(scheme.rank, -1).sum(axis=1).max() for x in (scheme.U, scheme.V))
     return max(1, min(_EXPONENT, _EXPONENT_OF_SUMS - ceil(log2(largest))))
@@ -211,19 +211,21 @@ def powers(
         matrix = x.source
         (lines, inner), along = matrix.shape, not matrix.by_columns
         groups = lines if along else -(-lines // (geometry.LANES * vector))
-        parts = min(geometry.norm_parts(inner, groups), room // (line * lines))
-        sums, used = scratch, round_up(line * lines * parts, ACCESS_BYTES)
-        if parts < 2:
-            parts, sums, used = 1, x.powers + Tables(lines, sums_bytes).sums, 0
+        partials = min(geometry.norm_parts(inner, groups), room // (line * lines))
+        sums, used = scratch, round_up(line * lines * partials, ACCESS_BYTES)
+        if partials < 2:
+            partials, sums, used = 1, x.powers + Tables(lines, sums_bytes).sums, 0
         scratch, room = scratch + used, room - used
         unit = matrix.strides[1 if along else 0] == 1
         begins = matrix.pointer, matrix.ld * matrix.itemsize
         aligned = unit and not any(at % ACCESS_BYTES for at in begins)
-        order = (np.int32(y) for y in (parts, along, aligned))
+        order = (np.int32(y) for y in (partials, along, aligned))
         found = lines, sums, *order, x.powers, x.segments, x.steps, x.step
         of_norms.append([matrix.pointer, *matrix.strides, *found])
-        of_powers.append([sums, np.int32(parts), lines, x.block, x.powers])
-        grids.append((-(-groups * parts // geometry.WARPS), -(-x.block // geometry.BLOCK_THREADS)))
+        of_powers.append([sums, np.int32(partials), lines, x.block, x.powers])
+        grids.append(
+            (-(-groups * partials // geometry.WARPS), -(-x.block // geometry.BLOCK_THREADS))
+        )
     norms, threads = map(sum, zip(*grids, strict=True))
     # Of a single matrix, no thread block reads the second arguments.
     arguments = (inner, grids[0][0], *of_norms[0], *of_norms[-1])

@@ -122,7 +122,7 @@ def layout_of(
     `usual`: bytes of the sums and products where there is no limit.
     `fused`: one kernel forms products by parts.
     """
-    scheme_to_run = _WHOLE if scheme is None and operand.parts > 1 else scheme
+    scheme_to_run = _WHOLE if scheme is None and operand.splits > 1 else scheme
     copies = _copies(problem, scheme_to_run)
     if scheme_to_run is None:
         tiles = [x[1:4] for x in triangle(problem.M)] if problem.symmetric else []
@@ -130,9 +130,9 @@ def layout_of(
         sizes = [(rows, columns, problem.K, count) for rows, columns, count in tiles]
         return Layout(None, operand, Buffers(*copies, fixed=_fixed(operand, sizes)))
     block = block_sizes(problem.M, problem.N, problem.K, scheme_to_run)
-    room = usual if limit is None else limit - sum(copies)
-    centred = operand.parts > 1 and not (fused or problem.short_sums)
-    chunk = chunk_within(block, problem, scheme_to_run, room, operand, centred)
+    workspace_bytes = usual if limit is None else limit - sum(copies)
+    centred = operand.splits > 1 and not (fused or problem.short_sums)
+    chunk = chunk_within(block, problem, scheme_to_run, workspace_bytes, operand, centred)
     if chunk is None and scheme is None:
         chunk = block_sizes(1, 1, problem.K if problem.packed else 1, scheme_to_run)
     if chunk is None:
@@ -200,11 +200,11 @@ def chunk_within(
     block: Sizes,
     problem: Problem,
     scheme: Scheme,
-    room: int,
+    workspace_bytes: int,
     operand: DType,
     centred: bool = False,
 ) -> Sizes | None:
-    """Halve chunks until sums and products fit into `room` bytes; None if they never do.
+    """Halve chunks until sums and products fit into `workspace_bytes` bytes; None if they never do.
 
     The inner length is halved first, because that costs only the start and end of more products (a
     packed B keeps it whole); then the larger of rows and columns.
@@ -212,7 +212,9 @@ def chunk_within(
     rows, columns, inner = block
 
     def fits() -> bool:
-        return sum(sums((rows, columns, inner), problem, scheme, operand, centred)) <= room
+        return (
+            sum(sums((rows, columns, inner), problem, scheme, operand, centred)) <= workspace_bytes
+        )
 
     def halved(size: int) -> int:
         return round_up(-(-size // 2), UNIT)

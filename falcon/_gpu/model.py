@@ -21,7 +21,7 @@ from falcon._core.plan import Method
 from falcon._core.problem import Problem
 from falcon.codegen.cuda_plan import products
 
-from .cublas import longest, products_of_parts
+from .cublas import longest, products_of_splits
 from .geometry import segments, triangle
 from .layout import Layout
 from .rates import DeviceRates
@@ -99,9 +99,9 @@ def _stages(problem: Problem, layout: Layout, rates: DeviceRates) -> Seconds:
     operand, scheme = layout.operand, layout.scheme
     assert scheme is not None
     item, held, sums = operand.itemsize, operand.panel_bytes, problem.accumulator.itemsize
-    parts = operand.parts
+    splits = operand.splits
     # Each of a sum's products by parts reads what it multiplies, and all but the first read H.
-    read = operand.multiplied.itemsize * (parts if layout.fused else parts * (parts + 1) // 2)
+    read = operand.multiplied.itemsize * (splits if layout.fused else splits * (splits + 1) // 2)
     (M, N, K), (cm, cn, ck), (m, k, n) = layout.block, layout.chunk, scheme.format
     again_rows, again_columns, again_inner = map(len, layout.chunks)
     times_a, times_b = layout.combined_again
@@ -120,9 +120,9 @@ def _stages(problem: Problem, layout: Layout, rates: DeviceRates) -> Seconds:
     for group in groups:
         inner = group.length * ck
         calls = 1
-        if parts > 1 and not layout.fused:
+        if splits > 1 and not layout.fused:
             piece = longest(inner, problem.device or 0, problem.short_sums)
-            calls = products_of_parts(inner, parts, piece)
+            calls = products_of_splits(inner, splits, piece)
         sizes = min(cm, M), min(cn, N), inner, group.count, read, (2 * calls - 1) * sums
         part = product_seconds(*sizes, rates, rates.batched) + (calls - 1) * rates.launch
         multiply += pieces * again_inner * part
@@ -130,7 +130,7 @@ def _stages(problem: Problem, layout: Layout, rates: DeviceRates) -> Seconds:
     exact = (M / (cm * again_rows)) * (N / (cn * again_columns)) * (K / (ck * again_inner))
     h = combine(planes * M * N * sums, m * n * M * N * item, 2 * pieces)
     # Every element is read once; those of a packed B are known.
-    all_lines = parts > 1
+    all_lines = splits > 1
     measured = [m * k * M * K] * (m > 1 or all_lines)
     measured += [k * n * K * N] * ((n > 1 or all_lines) and not problem.packed)
     norms = sum(measured) * item / rates.bandwidth + 2 * bool(measured) * rates.launch

@@ -33,7 +33,7 @@ class Sums:
 
     def of_group(self, group: Group) -> Operand:
         """Return what the products of a group multiply: chains side by side."""
-        long, plane = group.length * self.inner * self.operand.parts, self.lines * self.inner
+        long, plane = group.length * self.inner * self.operand.splits, self.lines * self.inner
         ld, dtype = long if self.along else self.lines, self.operand.multiplied
         skipped = self.first * (ld if self.along else 1) * dtype.itemsize
         at = self.pointer + group.block * plane * self.operand.panel_bytes + skipped

@@ -81,13 +81,13 @@ def known(index: int, operand: DType, name: str | None = None) -> DeviceRates | 
 
     `name`: as for `shipped`.
     """
-    found, parts = shipped(index, name), operand.parts
-    if operand.name in found or parts == 1 or not found:
+    found, splits = shipped(index, name), operand.splits
+    if operand.name in found or splits == 1 or not found:
         return found.get(operand.name)
-    of_parts, slower = found[operand.multiplied.name], parts * (parts + 1) / 2
-    multiply, batched = of_parts.multiply / slower, of_parts.batched / slower
+    of_splits, slower = found[operand.multiplied.name], splits * (splits + 1) / 2
+    multiply, batched = of_splits.multiply / slower, of_splits.batched / slower
     means = found["float32"].multiply
-    return replace(of_parts, multiply=multiply, batched=batched, means=means)
+    return replace(of_splits, multiply=multiply, batched=batched, means=means)
 
 
 @cache
@@ -127,24 +127,24 @@ def measure(index: int, operand: DType) -> DeviceRates:
 
 def _measured(index: int, operand: DType) -> DeviceRates:
     about = device.properties(index)
-    size, dtype, parts = _MEASURED_SIZE[operand.itemsize], operand.multiplied, operand.parts
+    size, dtype, splits = _MEASURED_SIZE[operand.itemsize], operand.multiplied, operand.splits
     scheme, sums = get(_COMBINED), operand.accumulator
     rows, _, columns = block_sizes(size, size, size, scheme)
     moved = size**2 * operand.itemsize + scheme.rank * rows * columns * operand.panel_bytes
     room = max(moved, 4 * size**2 * sums.itemsize)
     # All at once, so that the pool has the pieces, or this fails before any work.
-    needed = room + size**2 * (2 * parts * dtype.itemsize + operand.itemsize)
+    needed = room + size**2 * (2 * splits * dtype.itemsize + operand.itemsize)
     allocate(Library(), needed, optional=True)
-    a = random_matrix(size, parts * size, dtype, 0)
-    b = random_matrix(parts * size, size, dtype, 1)
-    source = a if parts == 1 else random_matrix(size, size, operand.left, 2)
+    a = random_matrix(size, splits * size, dtype, 0)
+    b = random_matrix(splits * size, size, dtype, 1)
+    source = a if splits == 1 else random_matrix(size, size, operand.left, 2)
     half, inner = size // 2, min(_INNER, size // 2)
     batch = min(size * size // (half * inner), _MOST_PRODUCTS)
     memory = device.allocate(room)
     out = dense(memory.pointer, (size, size), operand.result, memory)
 
     is_fused = fused.multiplies(operand, index)
-    centred = parts > 1 and not is_fused
+    centred = splits > 1 and not is_fused
 
     def product_of(*what: Any, batch: int = 1) -> Callable[[], None]:
         if is_fused:
@@ -156,8 +156,8 @@ def _measured(index: int, operand: DType) -> DeviceRates:
     several = (
         Operand(x.pointer, ld, False, step, kind)
         for x, ld, step, kind in (
-            (a, parts * inner, half * parts * inner, dtype),
-            (b, half, parts * inner * half, dtype),
+            (a, splits * inner, half * splits * inner, dtype),
+            (b, half, splits * inner * half, dtype),
             (memory, half, half * half, sums),
         )
     )

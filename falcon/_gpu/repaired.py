@@ -61,7 +61,7 @@ def flag_of(plan: Plan) -> Flag | None:
     reproducible: what was repaired before then decides nothing.
     """
     global _memory
-    if plan.problem.reproducible or not (plan.guarded or plan.operand.parts > 1):
+    if plan.problem.reproducible or not (plan.guarded or plan.operand.splits > 1):
         return None
     problem, key = plan.problem, (plan.problem, plan.operand)
     if key in _flags:

@@ -10,13 +10,13 @@ import logging
 from dataclasses import replace
 from typing import Any
 
-from falcon._core.lazy import lazy
 from falcon._core.matrix import Matrix, meet
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
 from falcon._core.reals import chosen, composed
 from falcon._core.runner import BoundRun, PlanRunner
+from falcon._tools.lazy import lazy
 from falcon.codegen.cuda_plan import ACCESS_BYTES
 
 from . import cublas, device, direct, driver, embedded, kernels, repaired, workspaces
@@ -39,7 +39,7 @@ class GpuRunner(PlanRunner):
 
     _plan: Plan
 
-    def _of_matrices(
+    def _bind_matrices(
         self, a: Any, b: Any, c: Any, out: Any, alpha: Any, beta: Any, mirror: Any
     ) -> BoundRun:
         number = complex if self._plan.problem.operand.is_complex else float
@@ -49,7 +49,7 @@ class GpuRunner(PlanRunner):
         """Whether one strided-batched product of cuBLAS multiplies a batch."""
         whole = [library.broadcast(x, (*out.shape[:-2], *x.shape[-2:])) for x in (a, b)]
         plan, (left, right, target) = self._plan, map(library.batch, (*whole, out))
-        able = plan.method.is_classical and plan.operand.parts == 1
+        able = plan.method.is_classical and plan.operand.splits == 1
         able = able and plan.options.workspace_limit is None
         able = able and not plan.method.layout.buffers.fixed  # which is that of one product
         if plan.problem.symmetric:  # a launch mirrors at most so many
@@ -63,7 +63,7 @@ class GpuRunner(PlanRunner):
             left.dtype is right.dtype is target.dtype
         )
 
-    def _of_batch(self, a: Any, b: Any, out: Any, alpha: Any) -> BoundRun | None:
+    def _bind_batch(self, a: Any, b: Any, out: Any, alpha: Any) -> BoundRun | None:
         library = library_of(a)
         if not self._is_one_call(library, a, b, out):
             return None
@@ -195,9 +195,9 @@ class Steps:
     @lazy
     def _alone(self) -> GpuRunner:
         plan = self._plan.reals or self._plan
-        operand = None if plan.method.splits > 1 else plan.method.operand
+        compute_type = None if plan.method.splits > 1 else plan.method.compute_type
         limits = replace(plan.options, workspace_limit=None)
-        method = plan.backend.candidates(plan.problem, (None,), None, operand)[0]
+        method = plan.backend.candidates(plan.problem, (None,), None, compute_type)[0]
         how: dict[str, Any] = {"guarded": False, "optional": False, "options": limits}
         made, whole = replace(plan, method=method, **how), self._plan
         if whole is plan:

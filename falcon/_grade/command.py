@@ -16,20 +16,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from falcon import config, matmul, pack, plan, show_config, verify
-from falcon._backends import DEVICE
-from falcon._core.cpus import usable_cpus
-from falcon._core.dtypes import FLOAT32, FLOAT64
-from falcon._core.options import FIELDS, SETTINGS
-from falcon._core.progress import Progress
-from falcon._cpu.each import Kernel, kernels, why_different
-from falcon._cpu.extension import missing, why_missing
-from falcon._front.info import backends, rates_used
+from falcon import config, matmul, pack, plan, verify
+from falcon._front.surface import (
+    FIELDS,
+    SETTINGS,
+    backends,
+    device_backend,
+    kernels,
+    machine_report,
+    why_different,
+    why_missing,
+)
+from falcon._tools.cpus import usable_cpus
+from falcon._tools.progress import Progress
 
 from .grade import LETTERS, TYPES, Grade, grade
 from .page import page
 
 # Settings that say on what the process may run; all others are as by default.
+_GRADED = "float32", "float64"  # kernels whose error is graded
 _USUAL: Any = {x: FIELDS[x].default for x in SETTINGS if x not in ("threads", "share_threads")}
 _SHOWN = 12  # wrong products of a step that are told
 _SIZE, _LARGE = 128, 2311  # n of products of each type, and of those beyond the caches
@@ -120,9 +125,7 @@ def _run(options: Any) -> int:
     if options.html is not None:
         options.html.write_text(page(grades), encoding="utf-8")
     if options.output is not None:
-        machine = {**(show_config("dict") or {}), "missing": missing()}
-        machine["rates in numbers"] = rates_used(in_numbers=True)
-        found = {"ok": not failures, "failures": failures, "machine": machine}
+        found = {"ok": not failures, "failures": failures, "machine": machine_report()}
         found["grades"] = [x.to_dict() for x in grades]
         options.output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     if failures:
@@ -146,7 +149,7 @@ def table(grades: list[Grade]) -> str:
 
 def _installed() -> dict[str, Side]:
     """Return the sides whose libraries are here; CuPy also needs a GPU."""
-    has_gpu = backends()[DEVICE] == "available"
+    has_gpu = backends()[device_backend().name] == "available"
     is_here = {x: x != "cupy" or has_gpu for x in ("numpy", "torch", "jax", "cupy") if find_spec(x)}
     return {name: x for name, x in SIDES.items() if is_here.get(x.library)}
 
@@ -156,7 +159,7 @@ def tests() -> Iterator[tuple[str, Told, str]]:
     every, counts = kernels(), sorted({1, 2, usable_cpus(), usable_cpus() + 3})
     for isa in dict.fromkeys(x.isa for x in every):
         yield f"kernels {isa}", (y for x in every if x.isa == isa for y in _by_kernel(x)), ""
-    best = {x.operand: x for x in reversed(every) if x.operand in (FLOAT32, FLOAT64)}
+    best = {x.operand: x for x in reversed(every) if x.operand.name in _GRADED}
     said = f"{', '.join(map(str, counts))} threads"
     yield (
         said,
@@ -168,22 +171,23 @@ def tests() -> Iterator[tuple[str, Told, str]]:
     yield "other calls", _other_calls(), ""
 
 
-def _by_kernel(x: Kernel) -> Told:
+def _by_kernel(x: Any) -> Told:
     yield from x.tested()
-    if x.operand in (FLOAT32, FLOAT64):
+    if x.operand.name in _GRADED:
         f = partial(x.product, result=x.operand, scheme=None, threads=1)
         yield f"{x.name}, {x.isa}, {x.operand}", _why_above("A", f, x.operand.name, 64)
 
 
 def _by_backend(name: str) -> Told:
     """Grade whole calls of all types that `grade` knows, classical ones and Strassen's."""
+    on_device = name == device_backend().name
     for dtype, scheme in product(TYPES, ("classical", "strassen")):
         try:
             plan((_SIZE, _SIZE), (_SIZE, _SIZE), dtype, backend=name, scheme=scheme)
         except (TypeError, ValueError):  # the backend has no such product
             continue
-        options = {"scheme": scheme} | ({} if name == DEVICE else {"backend": name})
-        f = Side("falcon:matmul", "cupy" if name == DEVICE else "numpy", options).function()
+        options = {"scheme": scheme} | ({} if on_device else {"backend": name})
+        f = Side("falcon:matmul", "cupy" if on_device else "numpy", options).function()
         yield f"backend {name}, {dtype}, {scheme}", _why_above("C", f, dtype, _SIZE)
 
 

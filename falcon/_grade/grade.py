@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from falcon._core.text import format_table
+from falcon._tools.text import format_table
 
 from .probes import GradeError, Subject, UnusableError, arithmetic, blocks
 from .products import Products

@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from falcon._core import threads
 from falcon._core.arrays import Host
-from falcon._core.cpus import kept_bytes
 from falcon._core.dtypes import DType
 from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import PackedOperand
@@ -21,13 +19,15 @@ from falcon._core.plan import Candidate, Method, Plan
 from falcon._core.policy import Policy, host_policy
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
+from falcon._tools import threads
+from falcon._tools.cpus import kept_bytes
+from falcon._tools.locks import importing
 from falcon.schemes import Scheme
 
 from .classical import classical_workspace, finish_bytes
 from .lcma import Stages
 from .norms import measure_norms
 from .rates import blas_name, held, measure
-from .residues import modulo
 from .runner import NumpyRunner
 from .threads import limited, numpy_blas
 
@@ -46,7 +46,7 @@ class NumpyBackend(Host):
     @property
     def rest(self) -> float:
         """Threads of OpenBLAS spin after a call, unless they are falcon's."""
-        from falcon._core.timing import REST_SECONDS
+        from falcon._tools.timing import REST_SECONDS
 
         return 0.0 if threads.are_shared else REST_SECONDS
 
@@ -54,17 +54,17 @@ class NumpyBackend(Host):
         """NumPy is a dependency: always available."""
         return None
 
-    def why_not(self, problem: Problem, operand: DType | None = None) -> str | None:
+    def why_not(self, problem: Problem, compute_type: DType | None = None) -> str | None:
         """NumPy multiplies everything, in the type of the operands."""
         if problem.is_wide:
             return f"NumPy multiplies {problem.operand} to {problem.operand}, not {problem.result}"
-        return None if operand is None else f"NumPy has no kernels for {operand}"
+        return None if compute_type is None else f"NumPy has no kernels for {compute_type}"
 
     def why_classical_only(
-        self, problem: Problem, scheme: Scheme | None = None, operand: DType | None = None
+        self, problem: Problem, scheme: Scheme | None = None, compute_type: DType | None = None
     ) -> str | None:
         """LCMAs run only if sums of elements are as precise as sums of products."""
-        row, reason = problem.operand, self.why_not(problem, operand)
+        row, reason = problem.operand, self.why_not(problem, compute_type)
         if reason is None and row is not problem.accumulator:
             return f"sums of {row} would be rounded to {row} before they are multiplied"
         return reason
@@ -78,7 +78,7 @@ class NumpyBackend(Host):
         problem: Problem,
         schemes: Iterable[Scheme | None],
         limit: int | None,
-        operand: DType | None = None,
+        compute_type: DType | None = None,
     ) -> list[Method]:
         options, finish = [], finish_bytes(problem)
         for scheme in schemes:
@@ -86,8 +86,8 @@ class NumpyBackend(Host):
                 whole = (problem.M, problem.N, problem.K)
                 options.append(Method(self.name, None, whole, classical_workspace(problem, limit)))
                 continue
-            room = kept_bytes() if limit is None else limit - finish
-            stages = Stages.within(problem, scheme, room)
+            workspace_bytes = kept_bytes() if limit is None else limit - finish
+            stages = Stages.within(problem, scheme, workspace_bytes)
             if stages is not None:
                 again = 1, stages.cuts[0], stages.cuts[2]  # sums of A serve all chunks along N
                 about: Any = {"again": again, "layout": stages}
@@ -100,10 +100,13 @@ class NumpyBackend(Host):
         return NumpyRunner(plan)
 
     def reduce(
-        self, terms: Any, parts: Any, modulus: int, carry: int = 0, threads: int = 1
+        self, terms: Any, outputs: Any, modulus: int, carry: int = 0, threads: int = 1
     ) -> None:
         """Reduce sums modulo p by NumPy's loops."""
-        modulo(terms, parts, modulus, carry, threads)
+        with importing():
+            from .residues import modulo
+
+        modulo(terms, outputs, modulus, carry, threads)
 
     def pack(self, b: np.ndarray, plan: Plan) -> np.ndarray:
         """Copy `b` for BLAS; its sums are formed again in every product."""

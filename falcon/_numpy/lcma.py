@@ -23,8 +23,8 @@ from falcon._core.centring import may_centre
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.problem import Problem
-from falcon._core.scaling import Scaling, choose_scaling
-from falcon._core.settle import settled, units_of
+from falcon._core.scaling import Scaling
+from falcon._core.settle import choose_scaling, settled, units_of
 from falcon._core.units import Units
 from falcon.codegen import combine_a, combine_b, combine_c
 from falcon.codegen.numpy_exec import run, scratch_slots, strip_rows
@@ -61,10 +61,10 @@ class Stages:
         m, k, n = scheme.format
         sizes, formats = (problem.M, problem.N, problem.K), (m, n, k)
         axes = list(zip(sizes, chunks, formats, strict=True))
-        rows, columns, inner = (-(-chunk // parts) for _, chunk, parts in axes)
+        rows, columns, inner = (-(-chunk // n_blocks) for _, chunk, n_blocks in axes)
         cuts = tuple(-(-size // max(chunk, 1)) for size, chunk, _ in axes)
         # The last chunk of a dimension may be smaller, so any block may turn out ragged.
-        is_ragged = any(not c or size % c or c % parts for size, c, parts in axes)
+        is_ragged = any(not c or size % c or c % n_blocks for size, c, n_blocks in axes)
         combines = (
             (combine_a(scheme), m * k, rows, inner, False),
             (combine_b(scheme), k * n, inner, columns, False),
@@ -79,11 +79,13 @@ class Stages:
         return cls(chunks, block, cuts, tuple(buffers), tuple(scratch), item)  # type: ignore[arg-type]
 
     @classmethod
-    def within(cls, problem: Problem, scheme: Scheme, room: int) -> Stages | None:
+    def within(cls, problem: Problem, scheme: Scheme, workspace_bytes: int) -> Stages | None:
         """Halve the largest dimension until the workspace fits; None if it never does."""
         chunks, formats = [problem.M, problem.N, problem.K], (scheme.m, scheme.n, scheme.k)
-        while (stages := cls.of(problem, scheme, tuple(chunks))).workspace > room:  # type: ignore[arg-type]
-            sizes = [chunk / parts for chunk, parts in zip(chunks, formats, strict=True)]
+        while (
+            stages := cls.of(problem, scheme, tuple(chunks))  # type: ignore[arg-type]
+        ).workspace > workspace_bytes:
+            sizes = [chunk / n_blocks for chunk, n_blocks in zip(chunks, formats, strict=True)]
             largest = max(range(3), key=lambda axis: sizes[axis])
             if sizes[largest] < 2 * _SMALLEST_BLOCK:
                 return None

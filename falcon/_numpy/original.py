@@ -15,7 +15,7 @@ matmul: Any = ufunc
 _is_kept = False
 
 
-def keep(copy: Callable[[Any], Any]) -> None:
+def keep_original(copy: Callable[[Any], Any]) -> None:
     """From now on use a copy of np.matmul, whose inner loops are about to be replaced."""
     global matmul, _is_kept
     if not _is_kept:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from falcon._core.dtypes import DType
-from falcon._core.locks import importing
 from falcon._core.rates import Rates
+from falcon._tools.locks import importing
 from falcon.codegen import combine_a
 from falcon.codegen.numpy_exec import run, strip_rows
 from falcon.schemes import get

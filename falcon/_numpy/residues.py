@@ -10,19 +10,19 @@ import numpy as np
 _ELEMENTS = 2**15  # handled at a time
 
 
-def modulo(terms: Any, parts: Any, modulus: int, carry: int = 0, threads: int = 1) -> None:
+def modulo(terms: Any, outputs: Any, modulus: int, carry: int = 0, threads: int = 1) -> None:
     """Write the sum of matrices of integers, times their weights, modulo a number up to 2^62.
 
     `terms`: of each the matrix, its weight, and 0, 0; or a number m and a factor: then its residue
     r of least magnitude, times the factor modulo m, is weighted. `carry` times the sum of their
     r / m, rounded, is subtracted. (Floats are below 2^53 - 2^32 in magnitude.)
 
-    `parts`: of each the matrix that is written, and 0: from 0 to ``modulus - 1``, perhaps over a
+    `outputs`: of each the matrix that is written, and 0: from 0 to ``modulus - 1``, perhaps over a
     term; or a number m: modulo it, of least magnitude as the sum itself. A single term with the
     weight 1 is not reduced by a `modulus` of 0.
     """
-    step = max(_ELEMENTS // max(parts[0][0].shape[1], 1), 1)
-    for start in range(0, len(parts[0][0]), step):
+    step = max(_ELEMENTS // max(outputs[0][0].shape[1], 1), 1)
+    for start in range(0, len(outputs[0][0]), step):
         rows, total, ratio, turns = slice(start, start + step), np.int64(0), 0.0, 0.0
         for x, weight, m, factor in terms:
             digits: Any = _digits(x[rows])
@@ -39,9 +39,9 @@ def modulo(terms: Any, parts: Any, modulus: int, carry: int = 0, threads: int = 
             total = (total - np.floor(ratio + 0.5).astype(np.int64) * modulus) % modulus
         elif terms[0][0].dtype.kind == "u":
             total = total.view(np.uint64)
-        for part, m in parts:
+        for output, m in outputs:
             least = _least(total, modulus) if m and modulus else total
-            part[rows] = _least((least % total.dtype.type(m)).astype(np.int64), m) if m else total
+            output[rows] = _least((least % total.dtype.type(m)).astype(np.int64), m) if m else total
 
 
 def _digits(x: np.ndarray) -> Iterator[np.ndarray]:

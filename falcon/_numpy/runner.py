@@ -27,7 +27,7 @@ class NumpyRunner(PlanRunner):
 
     _plan: Plan
 
-    def _of_batch(self, a: Any, b: Any, out: Any, alpha: Any) -> BoundRun | None:
+    def _bind_batch(self, a: Any, b: Any, out: Any, alpha: Any) -> BoundRun | None:
         problem, limit = self._plan.problem, self._plan.options.workspace_limit
         if alpha != 1 or problem.symmetric not in ("", "full") or not self._is_one_call(a, b):
             return None
@@ -46,7 +46,7 @@ class NumpyRunner(PlanRunner):
 
         return run
 
-    def _of_matrices(
+    def _bind_matrices(
         self, a: Any, b: Any, c: Any, out: Any, alpha: Any, beta: Any, mirror: Any
     ) -> BoundRun:
         plan, problem = self._plan, self._plan.problem

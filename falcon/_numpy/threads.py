@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from threadpoolctl import ThreadpoolController
 
-from falcon._core.locks import ForkLock
+from falcon._tools.locks import ForkLock
 
 
 class Blas(NamedTuple):

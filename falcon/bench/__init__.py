@@ -10,7 +10,7 @@ All are measured, kept and shown in one way; an option of `bench` chooses only w
        |             suite.py     every library in a process of its own
        |             gpu.py       cuBLAS on a GPU
        |             and some of studies/: torch's decoder layers, Dask's products
-    run.py        Run: the sides of a case in interleaved rounds (falcon._core.timing.interleave)
+    run.py        Run: the sides of a case in interleaved rounds (falcon._tools.timing.interleave)
        |          within --time-budget; stops, resumes, leaves out sides that fail
     records.py    the record file, one JSON document with the schema data/results.schema.json
        |

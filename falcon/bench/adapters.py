@@ -20,7 +20,7 @@ import numpy as np
 import falcon
 from falcon._backends import ENGINE
 from falcon._core import dtypes
-from falcon._core.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT8, DType, of
+from falcon._core.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT8, DType, dtype_of
 from falcon._core.options import thread_count
 from falcon._front.adapters.host import tensor_of
 from falcon._numpy.rates import blas_name
@@ -65,7 +65,7 @@ def with_mkl(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
     The product of integers takes an unsigned A by rows, and a number that it adds to all of A: so
     the highest bit of A's elements is flipped before, and -128 is added.
     """
-    library, row = mkl_library(), of(a.dtype)
+    library, row = mkl_library(), dtype_of(a.dtype)
     (m, k), n = a.shape, b.shape[1]
     x = a.view(np.uint8) ^ 0x80 if row.is_exact else a
     product = out if row.blas else np.empty((m, n), row.wide[0].numpy)
@@ -111,7 +111,7 @@ def with_torch(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Job:
 
     x, y, z = _tensors(a, b, out)
     multiply = torch.mm if a.ndim == 2 else torch.bmm
-    multiply = torch._int_mm if of(a.dtype).is_exact else multiply
+    multiply = torch._int_mm if dtype_of(a.dtype).is_exact else multiply
     return Job(lambda: multiply(x, y, out=z))
 
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from falcon._core.options import PLANNING, thread_count
-from falcon._core.progress import Progress
-from falcon._core.text import format_table
-from falcon._core.timing import LEAST_PAIRS
+from falcon._tools.progress import Progress
+from falcon._tools.text import format_table
+from falcon._tools.timing import LEAST_PAIRS
 
 from .compare import Comparison
 from .workloads import WORKLOADS

@@ -11,9 +11,9 @@ from math import inf
 from typing import Any
 
 from falcon._backends import ENGINE
-from falcon._core import timing
-from falcon._core.dtypes import FLOAT32, of
+from falcon._core.dtypes import FLOAT32, dtype_of
 from falcon._core.options import thread_count
+from falcon._tools import timing
 
 from . import records, workloads
 from .system import describe_machine
@@ -100,7 +100,7 @@ class Comparison:
 def own_classical(options: dict[str, Any], dtypes: Iterable[str]) -> dict[str, Any]:
     """Return `falcon.gemm`'s options for falcon's classical kernels; NumPy's where it has none."""
     classical = {**options, "scheme": "classical"}
-    own = ENGINE.why_unavailable() is None and all(of(x).engine is not None for x in dtypes)
+    own = ENGINE.why_unavailable() is None and all(dtype_of(x).engine is not None for x in dtypes)
     own &= classical.get("arithmetic", "auto") in ("auto", "native")  # splits need tiles there
     if own and classical.get("backend", "auto") == "auto":
         classical["backend"] = ENGINE.name
@@ -115,7 +115,7 @@ def dtypes(options: argparse.Namespace) -> list[str]:
     names = []
     for name in filter(None, map(str.strip, (options.dtype or "").split(","))):
         try:
-            names.append(of(name).name)
+            names.append(dtype_of(name).name)
         except TypeError as error:
             raise ValueError(f"--dtype {name!r}: {error}") from None
     return names
@@ -147,7 +147,7 @@ def that_fit(cases: list[Case], limit: float, results: int) -> list[Case]:
     for case in cases:
         x = case.shape
         elements = x.count * (x.M * x.K + x.K * x.N + results * x.M * x.N)
-        gib = 2 * elements * of(case.dtype).itemsize / 2**30
+        gib = 2 * elements * dtype_of(case.dtype).itemsize / 2**30
         if gib <= limit:
             kept.append(case)
         else:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from falcon._core.dtypes import FLOAT64, LONGDOUBLE, DType, of
-from falcon._core.lazy import lazy
+from falcon._core.dtypes import FLOAT64, LONGDOUBLE, DType, dtype_of
+from falcon._tools.lazy import lazy
 
 # Errors beyond these many roundings of a random sum mean a wrong product, not rounding.
 _WRONG = 8.0
@@ -18,7 +18,7 @@ class Sample:
     """
 
     def __init__(self, a: np.ndarray, b: np.ndarray, rows: int = 32) -> None:
-        row = of(a.dtype)
+        row = dtype_of(a.dtype)
         rows = 4 if not row.is_exact and _checked_in(row) is LONGDOUBLE else rows
         self.index = np.unique(np.linspace(0, a.shape[0] - 1, rows).astype(int))
         self._a, self._b = a, b
@@ -31,7 +31,7 @@ class Sample:
         which has no BLAS; integers are multiplied as NumPy does, in the type of `product_dtype`.
         """
         a, b = self._a[self.index], self._b if self._b.ndim == 2 else self._b[self.index]
-        row = of(a.dtype)
+        row = dtype_of(a.dtype)
         if row.is_exact:
             kind = product_dtype(a.dtype)
             return a.astype(kind) @ b.astype(kind)
@@ -56,7 +56,7 @@ class Sample:
 
 def relative_error(c: np.ndarray, exact: np.ndarray) -> float:
     """RMS of ``c - exact`` relative to the RMS of ``exact``; integers are right (0) or wrong."""
-    if of(c.dtype).is_exact:
+    if dtype_of(c.dtype).is_exact:
         return 0.0 if np.array_equal(c, exact.astype(c.dtype)) else float("inf")  # may wrap
     error = np.linalg.norm((c.astype(exact.dtype) - exact).astype(np.complex128))
     return float(error) / max(float(np.linalg.norm(exact.astype(np.complex128))), 1e-300)
@@ -64,7 +64,7 @@ def relative_error(c: np.ndarray, exact: np.ndarray) -> float:
 
 def product_dtype(dtype: np.dtype) -> np.dtype:
     """Return the type of the results of all libraries: int32 for int8, else the operands' type."""
-    row = of(dtype)
+    row = dtype_of(dtype)
     return (row.wide[0] if row.is_exact and row.wide else row).numpy
 
 
@@ -75,4 +75,4 @@ def _checked_in(row: DType) -> DType:
 
 def wrong_beyond(dtype: str, K: int, growth: float = 1.0) -> float:
     """Relative RMS error that rounding cannot explain: beyond it a product is wrong."""
-    return _WRONG * growth * 2 * of(dtype).unit_roundoff * max(K, 1) ** 0.5
+    return _WRONG * growth * 2 * dtype_of(dtype).unit_roundoff * max(K, 1) ** 0.5

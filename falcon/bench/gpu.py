@@ -15,7 +15,7 @@ from typing import Any
 
 import falcon
 from falcon._backends import DEVICE, get_backend
-from falcon._core.dtypes import ON_GPUS, of
+from falcon._core.dtypes import ON_GPUS, dtype_of
 from falcon._gpu import cublas, device
 from falcon._gpu.arrays import library_of
 from falcon._gpu.matrix import Operand
@@ -45,7 +45,7 @@ class OnGpu(Comparison):
     def __init__(self, options: argparse.Namespace, settings: dict[str, Any]) -> None:
         cases, known = compare.cases(options, "gpu"), ", ".join(x.name for x in ON_GPUS)
         for x in cases:
-            if x.shape.batch or of(x.dtype) not in ON_GPUS:
+            if x.shape.batch or dtype_of(x.dtype) not in ON_GPUS:
                 raise ValueError(f"--device cuda takes no {x.key}; expected matrices of {known}")
         super().__init__(options, {name: settings[name] for name in _OPTIONS}, cases)
 
@@ -67,7 +67,7 @@ class OnGpu(Comparison):
     @contextmanager
     def sides(self, case: Case, say: Say) -> Iterator[Prepared]:
         """Yield sides that share operands and an output."""
-        shape, row = case.shape, of(case.dtype)
+        shape, row = case.shape, dtype_of(case.dtype)
         host = operands(shape, row.numpy, case.seed)
         sample, (a, b) = Sample(*host), map(device.upload, host)
         out = device.empty((shape.M, shape.N), row.numpy)

@@ -13,9 +13,9 @@ import numpy as np
 
 import falcon
 from falcon._backends import LIBRARY
-from falcon._core.dtypes import DType, of
-from falcon._core.timing import PAUSE, variation
+from falcon._core.dtypes import DType, dtype_of
 from falcon._numpy.threads import limited
+from falcon._tools.timing import PAUSE, variation
 
 from . import compare
 from .adapters import LIBRARIES
@@ -61,7 +61,7 @@ class BesideNumpy(Comparison):
 
     def _plain(self, case: Case) -> list[Side]:
         """Return the sides of a product of floats, or of integers that wrap."""
-        shape, row = case.shape, of(case.dtype)
+        shape, row = case.shape, dtype_of(case.dtype)
         a, b = operands(shape, row.numpy, case.seed)
         sample = Sample(a, b)
 
@@ -102,7 +102,7 @@ class BesideNumpy(Comparison):
         plan = plan_entry(falcon.plan(a, b, **self.settings))
 
         def side(name: str, described: str, call: Callable[[], Any], **fields: Any) -> Side:
-            about = self._described(described, of("int64")) | fields
+            about = self._described(described, dtype_of("int64")) | fields
             if "error" not in about:
                 about["error"] = 0.0 if falcon.verify(a, b, call(), modulus=p) else float("inf")
             return Side.of(name, call, _rest(), about=lambda _: about)

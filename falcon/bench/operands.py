@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from falcon._core.dtypes import of
+from falcon._core.dtypes import dtype_of
 
 from .errors import Sample
 from .workloads import Shape, operands
@@ -34,7 +34,7 @@ def shared(shape: Shape, dtype: np.dtype, seed: int) -> Iterator[str]:
         for name, x in zip(_NAMES, (a, b, sample.index, sample.exact), strict=True):
             # A batch by columns would be saved by rows.
             np.save(Path(path) / f"{name}.npy", _turned(x) if name in shape.by_columns else x)
-        about = f"{of(dtype).name} {shape.by_columns}"
+        about = f"{dtype_of(dtype).name} {shape.by_columns}"
         (Path(path) / "about").write_text(about, encoding="utf-8")
         yield path
 
@@ -45,7 +45,7 @@ def mapped(path: str) -> list[np.ndarray]:
     a, b, *rest = (np.asarray(x) for x in maps)
     dtype, by_columns = (Path(path) / "about").read_text(encoding="utf-8").split(" ")
     # Files store only the size of ml_dtypes' types.
-    a, b = a.view(of(dtype).numpy), b.view(of(dtype).numpy)
+    a, b = a.view(dtype_of(dtype).numpy), b.view(dtype_of(dtype).numpy)
     a, b = (_turned(x) if name in by_columns else x for name, x in (("a", a), ("b", b)))
     return [a, b, *rest]
 

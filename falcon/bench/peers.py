@@ -16,9 +16,9 @@ from threading import TIMEOUT_MAX
 from typing import Any, Self
 
 import falcon
-from falcon._core.dtypes import FLOAT32, of
+from falcon._core.dtypes import FLOAT32, dtype_of
 from falcon._core.options import FIELDS, as_variables
-from falcon._core.timing import Side, interleave
+from falcon._tools.timing import Side, interleave
 from falcon.schemes.loaders import is_name
 from falcon.schemes.writing import to_json
 
@@ -212,7 +212,7 @@ def coretype_rates(workers: Mapping[str, Worker], dtype: str, seconds: float) ->
 
     `seconds`: about how long it may take.
     """
-    with shared(_TRIAL, of(dtype).numpy, seed=0) as path:
+    with shared(_TRIAL, dtype_of(dtype).numpy, seed=0) as path:
         for x in workers.values():
             x.ask("prepare", path=path)
         sides = [Side(name, x.seconds) for name, x in workers.items()]

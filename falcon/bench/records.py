@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import falcon
-from falcon._core.dtypes import of
-from falcon._core.files import read_file
-from falcon._core.timing import Estimate, Record
+from falcon._core.dtypes import dtype_of
+from falcon._tools.files import read_file
+from falcon._tools.timing import Estimate, Record
 
 from .errors import wrong_beyond
 from .system import describe_falcon
@@ -135,7 +135,7 @@ def ratio(case: dict[str, Any], one: str, other: str) -> Estimate | None:
 def packed_memory(cases: Sequence[dict[str, Any]]) -> float:
     """Return the memory of packed weights, relative to that of the weights."""
     taken = sum(x["sides"][PACKED]["extra_bytes"] for x in cases)
-    return taken / sum(x["K"] * x["N"] * of(x["dtype"]).itemsize for x in cases)
+    return taken / sum(x["K"] * x["N"] * dtype_of(x["dtype"]).itemsize for x in cases)
 
 
 def estimate_of(entry: dict[str, Any], disturbed: str = "") -> Estimate:

@@ -13,9 +13,9 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from falcon._core.files import read_file, write_json
-from falcon._core.progress import Progress
-from falcon._core.timing import interleave
+from falcon._tools.files import read_file, write_json
+from falcon._tools.progress import Progress
+from falcon._tools.timing import interleave
 
 from . import records, summary, tables
 from .compare import Comparison, Say, SideError

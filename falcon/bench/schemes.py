@@ -16,11 +16,11 @@ import numpy as np
 import falcon
 from falcon import schemes
 from falcon._core.plan import Candidate
-from falcon._core.progress import Progress
-from falcon._core.text import format_table
-from falcon._core.timing import withheld
-from falcon._front.planner import predicted, preferred
+from falcon._front.planner import predicted, preferred_for
 from falcon._front.tune import compare
+from falcon._tools.progress import Progress
+from falcon._tools.text import format_table
+from falcon._tools.timing import withheld
 from falcon.schemes import Scheme
 from falcon.schemes.catalogue import facts_of
 from falcon.schemes.loaders import content_of, load_each, text_of
@@ -112,7 +112,7 @@ def speeds(
         for x in auto.candidates
         if x.allowed and x.method.scheme and x.method.scheme.format == some[0].format
     ]
-    best = preferred(auto, candidates).method.label if candidates else None
+    best = preferred_for(auto, candidates).method.label if candidates else None
     return shape, speeds, disturbed, auto.method.label, best
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any
 
-from falcon._core.dtypes import FLOAT32, FLOAT64, of
+from falcon._core.dtypes import FLOAT32, FLOAT64, dtype_of
 from falcon._core.options import thread_count
 from falcon._cpu import peak
 
@@ -71,7 +71,7 @@ class BesidePeers(Comparison):
     def sides(self, case: Case, say: Say) -> Iterator[Prepared]:
         """Let every side multiply once; yield those that can."""
         ready = Prepared([])
-        with shared(case.shape, of(case.dtype).numpy, case.seed) as path:
+        with shared(case.shape, dtype_of(case.dtype).numpy, case.seed) as path:
             for peer in self.peers:
                 absent = self._known[peer.name]["absent"]
                 if absent and peer.name == FALCON.name:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from falcon._core.text import format_table
-from falcon._core.timing import EQUAL, Estimate
+from falcon._tools.text import format_table
+from falcon._tools.timing import EQUAL, Estimate
 
 from .records import CLASSICAL, FALCON, NUMPY, PACKED, packed_memory, ratio
 from .tables import NO_INTERVAL, interval, mean_of, ratio_cell

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 import falcon
-from falcon._core.cpus import cpu_model, memory_bytes
 from falcon._core.options import thread_count
 from falcon._cpu.backend import cache_bytes
 from falcon._front.info import machine_used
 from falcon._numpy.rates import blas_name, held
+from falcon._tools.cpus import cpu_model, memory_bytes
 
 
 def describe_machine() -> dict[str, Any]:

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from falcon._core.dtypes import of
-from falcon._core.text import format_table
-from falcon._core.timing import EQUAL, LEAST_PAIRS, Estimate, geometric_mean
+from falcon._core.dtypes import dtype_of
+from falcon._tools.text import format_table
+from falcon._tools.timing import EQUAL, LEAST_PAIRS, Estimate, geometric_mean
 
 from .records import CLASSICAL, FALCON, estimate_of, ratio
 
@@ -28,7 +28,7 @@ def doubts(document: dict[str, Any]) -> tuple[list[str], list[str]]:
     ratios, open_ones, disturbed = 0, [], []
     threads: dict[str, None] = {}  # sides that had another number of them
     for x in document["cases"]:
-        by_blas = of(x["dtype"]).has_blas  # NumPy's loops for other types have one thread
+        by_blas = dtype_of(x["dtype"]).has_blas  # NumPy's loops for other types have one thread
         for name, side in x["sides"].items():
             if by_blas and side["threads"] not in (None, document["threads"]):
                 threads[f"{name} {side['threads']}"] = None

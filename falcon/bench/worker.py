@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 import falcon
-from falcon._core.dtypes import of
-from falcon._core.timing import Timer
+from falcon._core.dtypes import dtype_of
+from falcon._tools.timing import Timer
 from falcon.schemes.records import from_record
 
 from .adapters import LIBRARIES, Job
@@ -75,10 +75,10 @@ class Server:
         """Multiply once in each type; return by type what the library tells of itself."""
         library, told = LIBRARIES[self.name], {}
         for dtype in dtypes:
-            a, b = operands(_DESCRIBED, of(dtype).numpy, seed=0)
+            a, b = operands(_DESCRIBED, dtype_of(dtype).numpy, seed=0)
             out = np.empty((_DESCRIBED.M, _DESCRIBED.N), product_dtype(a.dtype))
             library.job(a, b, out).run()
-            told[dtype] = library.describe(of(dtype))
+            told[dtype] = library.describe(dtype_of(dtype))
         return told
 
 

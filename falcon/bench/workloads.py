@@ -16,7 +16,7 @@ from zlib import crc32
 
 import numpy as np
 
-from falcon._core.dtypes import FLOAT32, FLOAT64, of
+from falcon._core.dtypes import FLOAT32, FLOAT64, dtype_of
 
 _MOST_DIGITS = 9  # of a size: no machine holds a matrix with a longer side
 
@@ -161,7 +161,7 @@ def operands(shape: Shape, dtype: np.dtype, seed: int) -> tuple[np.ndarray, np.n
 
 
 def _random(random: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    row = of(dtype)
+    row = dtype_of(dtype)
     if row.is_exact:
         return random.integers(0 if row.is_unsigned else -8, 9, shape).astype(dtype)
     if row.is_complex:

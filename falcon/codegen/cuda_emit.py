@@ -42,7 +42,7 @@ def combine_in(
     """
     matrix = (scheme.U, scheme.V)[FACTORS.index(factor)]
     p, q = matrix.shape[1:]
-    sums, parts = operand.accumulator, operand.parts
+    sums, splits = operand.accumulator, operand.splits
     found = fit(matrix.reshape(scheme.rank, -1), operand.itemsize, sums.itemsize)
     places = products(scheme).places
 
@@ -53,10 +53,10 @@ def combine_in(
         return f"store({place.block}, {place.position}, {place.length}, {sign}{value});"
 
     macros: dict[str, object] = {"T": operand.cuda, "S": sums.cuda, "P": p, "Q": q}
-    macros |= {"O": operand.multiplied.cuda, "PARTS": parts}
+    macros |= {"O": operand.multiplied.cuda, "PARTS": splits}
     macros["CENTRED"] = int(factor == "u" and centred)
     macros["LINE"], macros["STEP"] = ("i", "j") if factor == "u" else ("j", "i")
-    macros["PLACE"] = "part" if factor == "u" else f"{parts} - 1 - part"
+    macros["PLACE"] = "part" if factor == "u" else f"{splits} - 1 - part"
     load = lambda slot: "load({}, {})".format(*divmod(slot, q))  # noqa: E731
     return _unit(name, macros, found, load, store), found
 

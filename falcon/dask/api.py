@@ -13,12 +13,16 @@ from dask.array.routines import matmul as dask_matmul
 from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 
-from falcon._core.keywords import CallOptions, takes_options
-from falcon._core.options import KEYWORDS
-from falcon._front.adapters.host import NUMPY
-from falcon._front.fallback import why_not_by_library
-from falcon._front.planner import requested
-from falcon._front.validate import check_added, scalar
+from falcon._front.surface import (
+    KEYWORDS,
+    NUMPY,
+    CallOptions,
+    check_added,
+    check_scalar,
+    resolve_options,
+    takes_options,
+    why_not_by_library,
+)
 
 from .graph import tasks_of
 from .grid import is_foreign, matrices, operands
@@ -88,7 +92,7 @@ def matmul(
     """
     x, y = operands(x=x, y=y)
     if _are_for_dask(x, y) and dtype is None:
-        chosen = requested("dask.matmul", KEYWORDS, options)
+        chosen = resolve_options("dask.matmul", KEYWORDS, options)
         if why_not_by_library(NUMPY, chosen) is None:
             return dask_matmul(x, y)
     counted = dtype is None is options.get("modulus") and x.dtype == y.dtype == np.bool_
@@ -156,7 +160,7 @@ def gemm(
     p = plan.options.one_modulus
     if not (p is None or c is None or np.can_cast(c.dtype, kind)):
         raise TypeError(f"c has dtype {c.dtype}; expected one that casts to the result's {kind}")
-    alpha, beta = scalar("alpha", alpha, kind, p), scalar("beta", beta, kind, p)
+    alpha, beta = (check_scalar(x, y, kind, p) for x, y in (("alpha", alpha), ("beta", beta)))
     return _array("gemm", plan, a, b, c, alpha, beta, options)
 
 

@@ -10,9 +10,8 @@ from weakref import WeakKeyDictionary
 import dask
 
 import falcon
-from falcon._backends import host_engine
-from falcon._core.cpus import memory_bytes, usable_cpus
-from falcon._core.options import thread_count
+from falcon._front.surface import host_engine, thread_count
+from falcon._tools.cpus import memory_bytes, usable_cpus
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ class Cluster:
     addresses: tuple[str, ...] = ()  # of workers of equally many threads: tasks can be sent there
 
     @property
-    def room(self) -> int | None:
+    def task_bytes(self) -> int | None:
         """Bytes for each task that runs at the same time."""
         return None if self.memory is None else self.memory * self.workers // self.slots
 

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import dask.array as da
 import numpy as np
 
-from falcon._front.adapters import is_on_gpu
-from falcon._front.validate import check_matrix, matmul_shape
+from falcon._front.surface import check_matrix, is_on_gpu, matmul_shape
 
 Chunks = tuple[tuple[int, ...], ...]
 _WHOLE = slice(None)

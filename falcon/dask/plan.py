@@ -13,23 +13,30 @@ import numpy as np
 import numpy.typing as npt
 from dask.utils import format_bytes, format_time
 
-from falcon._core.dtypes import DType, of
-from falcon._core.keywords import CallOptions, takes_options
-from falcon._core.lazy import lazy
-from falcon._core.options import KEYWORDS, Options
-from falcon._core.plan import Plan
-from falcon._core.problem import Problem
-from falcon._front.adapters import is_on_gpu
-from falcon._front.adapters.host import NUMPY
-from falcon._front.arithmetic import operand_type, result_type
-from falcon._front.planner import plan_for, predicted, requested
+from falcon import Plan
+from falcon._front.surface import (
+    KEYWORDS,
+    NUMPY,
+    CallOptions,
+    DType,
+    Options,
+    Problem,
+    dtype_of,
+    is_on_gpu,
+    plan_for,
+    predicted,
+    resolve_options,
+    takes_options,
+    typed,
+)
+from falcon._tools.lazy import lazy
 
 from .cluster import Cluster, current_cluster
 from .grid import Grid, Piece, is_foreign, operands
 
 _LEAST_CHUNK = 1024  # lines; below, tasks cost as much as products
 _SHARE = 0.6  # of the memory, at which workers of distributed begin to write chunks to disk
-_INPUTS = 0.25  # of a task's room, for the chunks that it reads
+_INPUTS = 0.25  # of a task's bytes, for the chunks that it reads
 _WORKSPACE = 0.125  # of it, at most, for falcon's own buffers
 _LEAST_WORKSPACE = 2**24
 _MINUTES = 600  # seconds, from which times are in minutes or more
@@ -234,7 +241,7 @@ def plan_product(
 ) -> GridPlan:
     """Plan ``x y + c``; parameters as for `falcon.dask.gemm`."""
     grid = Grid.of(x, y, ("a", "b") if function == "gemm" else ("x", "y"))
-    options = requested(f"dask.{function}", KEYWORDS, keywords)
+    options = resolve_options(f"dask.{function}", KEYWORDS, keywords)
     if options.check == "verify":
         raise ValueError("check='verify' needs whole matrices; use falcon.dask.verify(x, y, c)")
     on = current_cluster(options.threads)
@@ -258,10 +265,11 @@ def _types(x: Any, y: Any, c: Any, dtype: Any, options: Options) -> tuple[DType 
             kind = type(a._meta).__name__
             raise TypeError(f"{name} has chunks of {kind}; expected NumPy or CuPy arrays")
     if any(is_on_gpu(a._meta) for a in arrays.values()):
-        return None, of(np.dtype(dtype or np.result_type(*(a.dtype for a in arrays.values()))))
-    metas = {name: a._meta for name, a in arrays.items()}
-    result = result_type(NUMPY, metas, dtype, None, options.one_modulus)
-    return operand_type(NUMPY, [x._meta, y._meta], result, options), result
+        return None, dtype_of(
+            np.dtype(dtype or np.result_type(*(a.dtype for a in arrays.values())))
+        )
+    metas = {name: a._meta for name, a in arrays.items()}  # those of x and y first
+    return typed(NUMPY, metas, dtype, None, options)
 
 
 def _tasks(grid: Grid, x: Any, y: Any, result: DType, on: Cluster, reread: bool) -> tuple[int, int]:
@@ -269,26 +277,26 @@ def _tasks(grid: Grid, x: Any, y: Any, result: DType, on: Cluster, reread: bool)
     K, outputs = len(grid.K), grid.outputs
     runs = min(ceil(on.slots / outputs), K)
     products = ceil(K / runs)
-    if on.room is not None and not reread:  # with reread=True it holds two chunks at a time
+    if on.task_bytes is not None and not reread:  # with reread=True it holds two chunks at a time
         # Bytes of average chunks, cut along K where either is.
         left = x.nbytes / x.npartitions * len(grid.x[-1]) / K
         right = y.nbytes / y.npartitions * len(grid.y[-2]) / K
         part = prod(map(sum, grid.chunks)) * result.itemsize / outputs
-        fit = (_INPUTS * on.room - 2 * part) // max(left + right, 1)
+        fit = (_INPUTS * on.task_bytes - 2 * part) // max(left + right, 1)
         products = 1 if isnan(fit) else max(1, min(products, int(fit)))
     return products, min(runs, ceil(K / products))
 
 
 def _frugal(plan: GridPlan) -> GridPlan:
     """Plan the largest product of two chunks, with least workspace that takes hardly longer."""
-    largest, room = (*plan.grid.largest, False), plan.cluster.room
+    largest, task_bytes = (*plan.grid.largest, False), plan.cluster.task_bytes
     chunk = plan.planned(*largest)
     most = (_MOST_FRUGAL if plan.reread else _FRUGAL) * predicted(chunk).total
     limit = _LEAST_WORKSPACE
     while plan.options.workspace_limit is None and limit < chunk.workspace:
         less = replace(plan, options=replace(plan.options, workspace_limit=limit))
         frugal = less.planned(*largest)
-        is_last = room is not None and 2 * limit > room * _WORKSPACE
+        is_last = task_bytes is not None and 2 * limit > task_bytes * _WORKSPACE
         if is_last or predicted(frugal).total <= most:
             return replace(less, chunk=frugal)
         limit *= 2
@@ -299,11 +307,12 @@ def _advice(grid: Grid, x: Any, y: Any, on: Cluster, reread: bool) -> Iterator[s
     """Yield how other chunks would help; falcon never rechunks by itself."""
     for name, array in (("x", x), ("y", y)):
         largest = prod(map(max, array.chunks)) * array.dtype.itemsize
-        if on.room is not None and largest > on.room / 8:
-            side = max(256, int((on.room / 8 / array.dtype.itemsize) ** 0.5) // 256 * 256)
+        if on.task_bytes is not None and largest > on.task_bytes / 8:
+            side = max(256, int((on.task_bytes / 8 / array.dtype.itemsize) ** 0.5) // 256 * 256)
             yield (
                 f"chunks of {name} take {format_bytes(largest)}: {name}.rechunk({side}) takes an "
-                f"eighth of the {format_bytes(on.room)} of a task, and leaves room for the others"
+                f"eighth of the {format_bytes(on.task_bytes)} of a task, and leaves room for the "
+                "others"
             )
     small = min(max(s, default=0) for s in (grid.x[-2], grid.y[-1], [p.size for p in grid.K]))
     if 0 < small < _LEAST_CHUNK <= min(grid.sizes):
@@ -314,7 +323,7 @@ def _advice(grid: Grid, x: Any, y: Any, on: Cluster, reread: bool) -> Iterator[s
             yield f"{uneven}: workers wait for the largest; even ones share the work"
     if grid.x[-1] != grid.y[-2] and min(len(grid.x[-1]), len(grid.y[-2])) > 1:
         yield "x's columns and y's rows are cut differently: chunks are cut again in the tasks"
-    held, room = x.nbytes + y.nbytes, None if on.memory is None else on.memory * on.workers
-    if room is not None and not reread and held > _SHARE * room:
+    held, memory = x.nbytes + y.nbytes, None if on.memory is None else on.memory * on.workers
+    if memory is not None and not reread and held > _SHARE * memory:
         how = "reread=True lets tasks read them from files"
-        yield f"operands take {format_bytes(held)} of the workers' {format_bytes(room)}: {how}"
+        yield f"operands take {format_bytes(held)} of the workers' {format_bytes(memory)}: {how}"

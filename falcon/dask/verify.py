@@ -17,12 +17,10 @@ import dask.array as da
 import numpy as np
 from dask.callbacks import Callback
 
-from falcon._core.checks import check_modulus
-from falcon._core.dtypes import of
-from falcon._core.progress import Progress
-from falcon._front.freivalds import Freivalds, Scaled, Verification, times_modulo
-from falcon._front.verify import run_test
-from falcon._numpy.threads import limited
+from falcon import Verification
+from falcon._front.surface import Freivalds, Scaled, dtype_of, limited, run_test, times_modulo
+from falcon._tools.checks import check_modulus
+from falcon._tools.progress import Progress
 
 from .cluster import client, current_cluster
 from .grid import check_known, matrices
@@ -88,7 +86,7 @@ def verify(
         if modulus is None:
             return run_test(partial(_Chunked, bar), plan, (x, y, c), growth, trials, seed)
         about: dict[str, Any] = {"modulus": modulus, "trials": trials, "seed": seed}
-        return _Chunked(bar, x, y, dtype=of("int64"), **about).check(c, 1.0)
+        return _Chunked(bar, x, y, dtype=dtype_of("int64"), **about).check(c, 1.0)
 
 
 def _is_held(y: Any) -> bool:

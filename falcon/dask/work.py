@@ -15,12 +15,8 @@ from typing import Any
 import numpy as np
 
 import falcon
-from falcon._backends import host_engine
-from falcon._core.dtypes import of
-from falcon._core.matrix import of_array
-from falcon._core.plan import Plan
-from falcon._core.problem import Problem
-from falcon._front.adapters import enter, is_on_gpu
+from falcon import Plan
+from falcon._front.surface import adapt_operands, dtype_of, host_engine, is_on_gpu, run_planned
 
 from .grid import Cut
 
@@ -92,7 +88,7 @@ class Step:
             if a.shape[-1] != b.shape[-2] or (out is not None and out.shape != shape):
                 raise ValueError(f"chunks of x and y, {a.shape} and {b.shape}, do not fit together")
             if out is None:
-                out = enter(a=a)[0].empty(shape, of(work.dtype), (a,))
+                out = adapt_operands(a=a)[0].empty(shape, dtype_of(work.dtype), (a,))
                 if added is not None:
                     added = work.chunk("c", added, shape)
             self._add(work, a, b, added, out, beta)
@@ -114,10 +110,7 @@ class Step:
             return
         plan = work.plan(out.shape[-2], out.shape[-1], a.shape[-1], c is not None)
         if plan is not None:
-            p, added = plan.problem, None if c is None else of_array(c)
-            types = p.operand, p.result
-            lies = Problem.of(of_array(a), of_array(b), added, of_array(out), types, plan.options)
-            plan.fitted(lies).runner(a, b, c, out, work.alpha, beta)
+            run_planned(plan, a, b, c, out, work.alpha, beta)
             return
         for at in np.ndindex(*batch):
             added = None if c is None else c[at]

@@ -8,9 +8,9 @@ from math import inf
 from typing import NamedTuple
 
 from falcon._core.formulas import Counts
-from falcon._core.lazy import lazy
 from falcon._core.policy import Policy
 from falcon._core.problem import Problem
+from falcon._tools.lazy import lazy
 from falcon.schemes import Scheme, get, names
 from falcon.schemes.algebra import symmetry
 from falcon.schemes.catalogue import facts_of, generation, is_for_additions
@@ -100,7 +100,7 @@ class SchemeCandidates:
         """Return those whose blocks, coefficients and growth suit the problem and the limits."""
         least, most = policy.smallest_block, policy.nested_block * self._most_parts
         if problem.is_exact:  # nothing is rounded, but floats hold sums of few bits
-            max_growth = problem.room or inf
+            max_growth = problem.headroom or inf
         m, k, n = (min(size // least, most) for size in (problem.M, problem.K, problem.N))
         key = m, k, n, problem.is_exact, max_growth, policy.nested, policy.nested_block
         found = self._suited.get(key)
@@ -114,8 +114,8 @@ class SchemeCandidates:
 
     @lazy
     def _most_parts(self) -> int:
-        parts = ((x.counts.m, x.counts.k, x.counts.n) for x in self.all)
-        return int(max(map(max, parts), default=0))
+        n_blocks = ((x.counts.m, x.counts.k, x.counts.n) for x in self.all)
+        return int(max(map(max, n_blocks), default=0))
 
 
 def _suits(
@@ -131,8 +131,8 @@ def _suits(
     if x.outer is not None and not nested and x.name != _OUTER:
         return False
     larger = 1 if x.outer is None else nested_block
-    parts = (x.counts.m, x.counts.k, x.counts.n)
-    if not all(part * larger <= most for part, most in zip(parts, (m, k, n), strict=True)):
+    n_blocks = (x.counts.m, x.counts.k, x.counts.n)
+    if not all(part * larger <= most for part, most in zip(n_blocks, (m, k, n), strict=True)):
         return False
     growth = x.sum_growth if exact else x.rms_growth
     return growth <= max_growth and (x.is_integral or not exact)

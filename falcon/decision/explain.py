@@ -18,9 +18,9 @@ _MOST_NESTED = 16
 def candidates(methods: Methods, best: Candidate) -> tuple[Candidate, ...]:
     """Return `best`, the choice, then candidates that lost to it, then those refused, by time."""
     found: list[Candidate] = []
-    for operand in dict.fromkeys(x.operand for x in methods.ways):
-        chosen = operand is best.method.operand
-        some = (x for x in methods.ways if x.operand is operand)
+    for compute_type in dict.fromkeys(x.compute_type for x in methods.ways):
+        chosen = compute_type is best.method.compute_type
+        some = (x for x in methods.ways if x.compute_type is compute_type)
         way = methods.way_of(best.method) if chosen else next(some)
         if way is methods.library and methods.own is not None:
             way = methods.own  # ran the schemes that were compared
@@ -41,7 +41,7 @@ def _of_way(methods: Methods, way: Way) -> list[Candidate]:
     problem, policy, backend = methods.problem, methods.policy, way.backend
     rates, limit = methods.rates(way), methods.options.workspace_limit
     suited, facts = scheme_candidates().suited_to(problem, policy)
-    supported = backend.why_classical_only(problem, None, way.operand) is None
+    supported = backend.why_classical_only(problem, None, way.compute_type) is None
     classical = methods.methods_of(way, None)
     fused = classical[0].fused_output
     # Only the best compositions: there are many, and building one takes time.
@@ -52,14 +52,16 @@ def _of_way(methods: Methods, way: Way) -> list[Candidate]:
         id(x.scheme): x.scheme for at, x in enumerate(suited) if x.outer is None or at in shown
     }
     found: list[Candidate] = []
-    able = backend.candidates(problem, schemes.values() if supported else (), limit, way.operand)
+    able = backend.candidates(
+        problem, schemes.values() if supported else (), limit, way.compute_type
+    )
     for method in (*classical, *able):
         schemes.pop(id(method.stored), None)
         found.append(methods.predicted(way, method))
     # Only the common model predicts schemes that the backend cannot fit into the limit.
     for scheme in schemes.values() if supported and policy.common_model else ():
         whole = (problem.M, problem.N, problem.K)
-        method = Method(backend.name, scheme, whole, 0, fused, operand=way.operand)
+        method = Method(backend.name, scheme, whole, 0, fused, compute_type=way.compute_type)
         refused = f"cannot keep workspace_limit {limit}"
         found.append(Candidate(method, seconds(problem, method, rates), refused, False))
     return found

@@ -1,8 +1,10 @@
 """Who multiplies classically: falcon's own kernels, or the library of the arrays (a BLAS).
 
-All rules of sizes are here, each with the measurement that it comes from; `_loops.c` is handed the
-numbers that it needs. Products of a microsecond, which the engine judges by its own tiles
-(`falcon_is_tiny`), come before any plan.
+The rules of sizes between these two are here, each with the measurement that it comes from;
+`_loops.c` is handed the numbers that it needs. Products of a microsecond, which the engine judges
+by its own tiles (`falcon_is_tiny`), come before any plan. Other rules of sizes stand by what they
+are for: LCMAs in `_core/policy.py`, few rows and triangles in `_core/problem.py`, other arithmetic
+in `ways.py`, booleans and complex by real in `_front`, tensors in `torch/ops.py`.
 """
 
 from __future__ import annotations
@@ -53,27 +55,35 @@ def is_faster(problem: Problem, engine: Backend, ratio: float | None = None) -> 
         return False  # BLAS computes one triangle alone
     if is_batch and min(problem.M, problem.N) == 1:
         return False  # bound by memory
-    # Of x.T @ x np.matmul computes one triangle (300 of 30^3: 0.75 of the engine's time, Zen 3).
-    is_batch = is_batch and problem.threads > 1 and not problem.symmetric
-    if operand.is_complex:  # A and C are read as real matrices, whose rows are contiguous
-        by_rows = problem.a_direct and not (problem.layout[0] or problem.layout[2])
-        is_batch = is_batch and by_rows and not problem.buffered
-    if is_batch and problem.flops <= _LARGEST_OF_BATCH:
+    if is_batch and problem.flops <= _LARGEST_OF_BATCH and _is_for_engine(problem):
         return True
     own = has_own_kernels(problem)
     if ratio is not None and not (own and problem.M <= FEW_ROWS):
         return ratio >= 1
-    if own:
-        return True
+    return own or _has_better_kernels(problem, engine)
+
+
+def _is_for_engine(problem: Problem) -> bool:
+    """Whether the engine multiplies a batch of small products at once, on all threads."""
+    # Of x.T @ x np.matmul computes one triangle (300 of 30^3: 0.75 of the engine's time, Zen 3).
+    at_once = problem.threads > 1 and not problem.symmetric
+    if problem.operand.is_complex:  # A and C are read as real matrices, whose rows are contiguous
+        by_rows = problem.a_direct and not (problem.layout[0] or problem.layout[2])
+        at_once = at_once and by_rows and not problem.buffered
+    return at_once
+
+
+def _has_better_kernels(problem: Problem, engine: Backend) -> bool:
+    """Whether a product is tiny, or one whose kernels need not pack an operand."""
+    is_complex = problem.operand.is_complex
     if problem.flops <= SMALLEST_PLANNED:
-        other = problem.count > 1 or problem.packed or operand.is_complex or problem.symmetric
+        other = problem.count > 1 or problem.packed or is_complex or problem.symmetric
         in_place = problem.a_strided and problem.b_strided and problem.out_direct
         return in_place and not other and _classical(problem, engine).is_tiny
-    # Kernels that need not pack an operand.
-    thin = problem.M == 1 or problem.N < THINNEST_OWN or problem.packed or operand.is_complex
+    thin = problem.M == 1 or problem.N < THINNEST_OWN or problem.packed or is_complex
     if not thin and problem.flops < SMALLEST_BLAS_FLOPS and _classical(problem, engine).in_place:
         return True
-    few_rows = has_few_rows(problem.M, problem.N, problem.K, operand.itemsize)
+    few_rows = has_few_rows(problem.M, problem.N, problem.K, problem.operand.itemsize)
     return few_rows and _classical(problem, engine).b_in_place
 
 
@@ -103,6 +113,15 @@ def is_long_batch(problem: Problem, least: float = LEAST_BATCH) -> bool:
     operand = problem.operand
     per_flop = BLAS_FLOP_BYTE * operand.itemsize if operand.has_blas else LOOP_FLOP
     return problem.count * (NUMPY_PRODUCT + per_flop * problem.flops) >= least
+
+
+def limits_of_loops() -> tuple[int, float, tuple[float, float, float, float]]:
+    """Return from where on NumPy's loops ask falcon: columns, operations, and what a batch takes.
+
+    Of a batch: its least seconds, and np.matmul's of each product and operation (see above).
+    """
+    batch = LEAST_BATCH_OF_LOOPS, NUMPY_PRODUCT, BLAS_FLOP_BYTE, LOOP_FLOP
+    return THINNEST_OWN, SMALLEST_OWN, batch
 
 
 def _is_for_loops(problem: Problem) -> bool:

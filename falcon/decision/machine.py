@@ -16,10 +16,10 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
-from falcon._core.cpus import cpu_model
 from falcon._core.environment import cache_folder, profile_file
-from falcon._core.locks import ForkLock
 from falcon._core.plan import Backend
+from falcon._tools.cpus import cpu_model
+from falcon._tools.locks import ForkLock
 from falcon._version import __version__
 
 from .store import Fastest, ForeignError, RatesTable, file_name, read, write

@@ -29,12 +29,12 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
 
-from falcon._core.cpus import cpu_family
 from falcon._core.dtypes import DType
 from falcon._core.options import Options
 from falcon._core.plan import Backend
 from falcon._core.problem import Problem
 from falcon._core.rates import DisturbedError, Rates
+from falcon._tools.cpus import cpu_family
 
 from .machine import MachineProfile, add, profile, revision
 from .store import RatesTable
@@ -76,15 +76,15 @@ def rates(
     backend: Backend,
     problem: Problem,
     backends: Sequence[Backend],
-    operand: DType | None = None,
+    compute_type: DType | None = None,
 ) -> Any:
     """Return the rates of a backend for a problem's threads and device.
 
     `backends`: see `profile`. A GPU, and a backend of which no rates are shipped, is measured if
     its profile has none (a second), without a lock: several threads may do so at once.
-    `operand`: as which elements are multiplied, if not as those of their own type.
+    `compute_type`: as which elements are multiplied, if not as those of their own type.
     """
-    row = (operand or problem.operand).measured
+    row = (compute_type or problem.operand).measured
     if problem.reproducible:
         if problem.device is not None:  # shipped ones: nothing is measured
             return backend.measure(row, problem.threads, 0.0, device=problem.device)
@@ -92,27 +92,27 @@ def rates(
     machine, device = profile(backends, problem.device), problem.device
     entry = backend.name, row.name, problem.threads
     key = *entry, device, revision()
-    found = _rates.get(key)
-    if found is None and (device is not None or not _is_shipped(backend.name)):
-        found = machine.rates.get(entry)
-        if found is None:
+    entry_rates = _rates.get(key)
+    if entry_rates is None and (device is not None or not _is_shipped(backend.name)):
+        entry_rates = machine.rates.get(entry)
+        if entry_rates is None:
             _log.info("falcon: measuring %s %s (a second, once)", *entry[:2])
-            found = backend.measure(row, problem.threads, device=device)
+            entry_rates = backend.measure(row, problem.threads, device=device)
             if not machine.pinned:  # only `tune` writes to that file
-                add(backends, device, {entry: found})
-    elif found is None:
-        found = _host_rates(backend, row, problem.threads, backends, machine)
-    return _rates.setdefault(key, found)
+                add(backends, device, {entry: entry_rates})
+    elif entry_rates is None:
+        entry_rates = _host_rates(backend, row, problem.threads, backends, machine)
+    return _rates.setdefault(key, entry_rates)
 
 
 def _host_rates(
     backend: Backend, row: DType, threads: int, backends: Sequence[Backend], machine: MachineProfile
 ) -> Rates:
-    known, least = _measured(backend, row, backends, machine), 0.0
-    if not known:
-        known = {x.threads: x.rates for x in _rows_of(backend, row, backends)}
-        least = BANDWIDTH_PER_CPU * (os.cpu_count() or 1)
-    return on_threads(known, threads, least / row.itemsize)
+    by_threads, least_bandwidth = _measured(backend, row, backends, machine), 0.0
+    if not by_threads:
+        by_threads = {x.threads: x.rates for x in _rows_of(backend, row, backends)}
+        least_bandwidth = BANDWIDTH_PER_CPU * (os.cpu_count() or 1)
+    return on_threads(by_threads, threads, least_bandwidth / row.itemsize)
 
 
 @cache
@@ -153,12 +153,15 @@ def _nearest_number(known: Iterable[int], threads: int) -> int:
 
 
 def source(
-    backend: Backend, problem: Problem, backends: Sequence[Backend], operand: DType | None = None
+    backend: Backend,
+    problem: Problem,
+    backends: Sequence[Backend],
+    compute_type: DType | None = None,
 ) -> str:
     """Say where `rates` come from; parameters as there."""
     if problem.device is not None:
         return "shipped" if problem.reproducible else "measured on a GPU of this kind"
-    kind, machine = (operand or problem.operand).measured, profile(backends)
+    kind, machine = (compute_type or problem.operand).measured, profile(backends)
     if not _is_shipped(backend.name):
         is_known = (backend.name, kind.name, problem.threads) in machine.rates
         return "measured here" if is_known else "measured here when first needed"
@@ -169,16 +172,19 @@ def source(
     told = f"shipped, recorded on an {row.machine} with {row.kernels} kernels"
     if recorded != problem.threads:
         told += f" and {recorded} threads"
-    if not stand_in(backend, problem, backends, operand):
+    if not stand_in(backend, problem, backends, compute_type):
         return told
     return f"{told} for {row.dtype}; python -m falcon tune measures this machine (a minute)"
 
 
 def stand_in(
-    backend: Backend, problem: Problem, backends: Sequence[Backend], operand: DType | None = None
+    backend: Backend,
+    problem: Problem,
+    backends: Sequence[Backend],
+    compute_type: DType | None = None,
 ) -> str:
     """Return the machine whose shipped rates stand for this one's; "": its own are known."""
-    kind = (operand or problem.operand).measured
+    kind = (compute_type or problem.operand).measured
     if not _is_shipped(backend.name) or _measured(backend, kind, backends, profile(backends)):
         return ""
     row, first = _rows_of(backend, kind, backends)[0], _first(backend, backends)

@@ -13,11 +13,11 @@ from heapq import heapify, heappop
 from math import inf
 from typing import Any
 
-from falcon._core.locks import importing
 from falcon._core.options import Options
 from falcon._core.plan import Backend, Candidate, Method, Plan
 from falcon._core.policy import Policy
 from falcon._core.problem import Problem
+from falcon._tools.locks import importing
 from falcon.schemes import Scheme
 
 from .candidates import scheme_candidates
@@ -41,25 +41,25 @@ class Search(Methods):
         options = self.options
         if isinstance(options.scheme, Scheme):
             return self._requested(options.scheme)
-        chosen = self._first_within()
-        reason = {x: self._why_classical(x) for x in chosen}
-        able = chosen
+        first = self._first_within()
+        reason = {x: self._why_classical(x) for x in first}
+        with_schemes = first
         library, own = self.library, self.own
-        if library and own and chosen[0] is self.ways[0] and reason[chosen[0]] is None:
-            able = [own, *chosen[1:]]
-            chosen = [*dict.fromkeys([chosen[0], own, library]), *chosen[1:]]
+        if library and own and first[0] is self.ways[0] and reason[first[0]] is None:
+            with_schemes = [own, *first[1:]]
+            first = [*dict.fromkeys([first[0], own, library]), *first[1:]]
             reason[own] = self._why_classical(own)
-        if len(chosen) == 1 and reason[chosen[0]] is not None:
-            return self._classical(chosen[0], str(reason[chosen[0]]))
-        for way in chosen:
+        if len(first) == 1 and reason[first[0]] is not None:
+            return self._classical(first[0], str(reason[first[0]]))
+        for way in first:
             for method in self.methods_of(way, None):
                 self._add(way, method)
-        compared = self._compare([x for x in able if reason[x] is None])
+        compared = self._compare([x for x in with_schemes if reason[x] is None])
         if not self.kept:
             raise self._limit_error(self.refused[0].method)
         best = preferred(self.kept, self.policy)
-        why = reason[chosen[0]] or self.policy.no_gain
-        if not compared and reason[chosen[0]] is None:
+        why = reason[first[0]] or self.policy.no_gain
+        if not compared and reason[first[0]] is None:
             why = f"no scheme is within max_growth {options.max_growth:.2f}"
         why = self._why(best) or why
         del self.kept[:], self.weights[:], self.refused[:]  # the plan keeps its search
@@ -68,13 +68,13 @@ class Search(Methods):
     def _first_within(self) -> list[Way]:
         """Return a way for each arithmetic: the first whose classical algorithm keeps the limit."""
         first: dict[Any, Way] = {}
-        for operand in dict.fromkeys(x.operand for x in self.ways):
-            some = [x for x in self.ways if x.operand is operand]
+        for compute_type in dict.fromkeys(x.compute_type for x in self.ways):
+            some = [x for x in self.ways if x.compute_type is compute_type]
             if self.options.workspace_limit is not None and len(some) > 1:
                 fits = (x for x in some if within_limit(self.methods_of(x, None)[0], self.options))
-                first[operand] = next(fits, some[0])
+                first[compute_type] = next(fits, some[0])
             else:
-                first[operand] = some[0]
+                first[compute_type] = some[0]
         return list(first.values())
 
     def _why_classical(self, way: Way) -> str | None:
@@ -82,7 +82,7 @@ class Search(Methods):
         if self.options.scheme == "classical":
             return "requested"
         too_small = self.policy.why_too_small(self.problem)
-        return too_small or way.backend.why_classical_only(self.problem, None, way.operand)
+        return too_small or way.backend.why_classical_only(self.problem, None, way.compute_type)
 
     def _classical(self, way: Way, why: str) -> Plan:
         """Return the plan of the classical algorithm, which nothing competes with."""
@@ -110,7 +110,7 @@ class Search(Methods):
         reason = None
         if problem.operand.is_exact and not scheme.is_integral:
             reason = "it has fractional coefficients and the dtype is exact"
-        reasons = [x.backend.why_classical_only(problem, None, x.operand) for x in self.ways]
+        reasons = [x.backend.why_classical_only(problem, None, x.compute_type) for x in self.ways]
         able = [x for x, why in zip(self.ways, reasons, strict=True) if why is None]
         if reason is not None or not able:
             reason = reason or reasons[0]
@@ -119,7 +119,7 @@ class Search(Methods):
             found = self.methods_of(way, scheme)
             if found:
                 return Plan(problem, way.backend, found[0], "requested", options=options)
-        unlimited = (x.backend.candidates(problem, (scheme,), None, x.operand) for x in able)
+        unlimited = (x.backend.candidates(problem, (scheme,), None, x.compute_type) for x in able)
         usual = [method.workspace for some in unlimited for method in some]
         needed = f"; without a limit it takes {min(usual)} bytes" if usual else ""
         raise ValueError(
@@ -144,7 +144,7 @@ class Search(Methods):
         # Without the common model options have their own growth.
         most = self.options.max_growth if policy.common_model else inf
         suited, facts = scheme_candidates().suited_to(problem, policy, most)
-        hopeful: list[tuple[float, int]] = []  # bounds; the scheme of a way, the ways in turn
+        by_bound: list[tuple[float, int]] = []  # bounds; the scheme of a way, the ways in turn
         for number, way in enumerate(compared):
             bounds = least_seconds(
                 problem,
@@ -153,9 +153,9 @@ class Search(Methods):
                 self.rates(way),
                 limit=fastest,
                 most_bytes=self.options.workspace_limit,
-                operand=way.operand,
+                compute_type=way.compute_type,
             )
-            hopeful += (
+            by_bound += (
                 (
                     x * way.price * policy.price(facts[at], suited[at].rms_growth),
                     number * len(suited) + at,
@@ -163,11 +163,11 @@ class Search(Methods):
                 for x, at in bounds
             )
             any_suited = bool(suited)
-        heapify(hopeful)
-        while hopeful and hopeful[0][0] <= fastest:
-            number, at = divmod(heappop(hopeful)[1], len(suited))
+        heapify(by_bound)
+        while by_bound and by_bound[0][0] <= fastest:
+            number, at = divmod(heappop(by_bound)[1], len(suited))
             way = compared[number]
-            if not panels_fit(problem, facts[at], self.options, way.operand):
+            if not panels_fit(problem, facts[at], self.options, way.compute_type):
                 continue
             for method in self.methods_of(way, suited[at].scheme):
                 fastest = min(fastest, self._add(way, method))
@@ -175,8 +175,8 @@ class Search(Methods):
 
     def _why(self, best: Candidate) -> str:
         """Say what the choice gains over the classical algorithm, and over the own arithmetic."""
-        operand = best.method.operand
-        alike = [x for x in self.kept if x.method.operand is operand]
+        compute_type = best.method.compute_type
+        alike = [x for x in self.kept if x.method.compute_type is compute_type]
         classical = [x for x in alike if x.method.is_classical]
         told = []
         if not best.method.is_classical:
@@ -185,8 +185,8 @@ class Search(Methods):
                 near = min(classical, key=lambda x: x.total)
                 name = f"{near.method.backend} classical" if self.library else "classical"
                 told = [f"predicted {near.total / best.total:.3f} x as fast as {name}"]
-        others = [x.total for x in self.kept if x.method.operand is not operand]
-        if others and operand is not self.ways[0].operand:
+        others = [x.total for x in self.kept if x.method.compute_type is not compute_type]
+        if others and compute_type is not self.ways[0].compute_type:
             taken = ", taken where a sum may exceed 53 bits," if self.problem.is_exact else ""
             longer = min(others) / best.total
             told.append(f"{self.problem.operand} arithmetic{taken} {longer:.2f} x as long")
@@ -227,7 +227,8 @@ class Search(Methods):
                 return None
             if way.backend.name != choice.backend or (
                 scheme is not None
-                and way.backend.why_classical_only(self.problem, scheme, way.operand) is not None
+                and way.backend.why_classical_only(self.problem, scheme, way.compute_type)
+                is not None
             ):
                 continue
             for method in self.methods_of(way, scheme):
@@ -245,7 +246,7 @@ def _few_rows(method: Method) -> str:
 
 
 def search_for(problem: Problem, options: Options, backends: Sequence[Backend]) -> Search:
-    """Return the search for a problem; parameters as of `plan_for`."""
+    """Return the search for a problem; parameters as of `decide`."""
     return Search(problem, options, ways(problem, options, backends), backends)
 
 
@@ -255,7 +256,7 @@ def scaled(candidate: Candidate, count: int) -> Candidate:
     return candidate if count == 1 else replace(candidate, seconds=times)
 
 
-def weighted(candidate: Candidate, policy: Policy) -> float:
+def compared_seconds(candidate: Candidate, policy: Policy) -> float:
     """Return the seconds by which candidates are compared: errors and memory have their prices."""
     method = candidate.method
     return candidate.total * candidate.price * policy.price(method.scheme, method.growth)
@@ -264,7 +265,7 @@ def weighted(candidate: Candidate, policy: Policy) -> float:
 def _ranked(candidate: Candidate, policy: Policy) -> float:
     """Return the seconds by which schemes are compared with one another."""
     price = _ROOM_PRICE if candidate.method.large_workspace else 1.0
-    return weighted(candidate, policy) * price
+    return compared_seconds(candidate, policy) * price
 
 
 def preferred(kept: Sequence[Candidate], policy: Policy) -> Candidate:
@@ -274,6 +275,6 @@ def preferred(kept: Sequence[Candidate], policy: Policy) -> Candidate:
     """
     best = min(kept, key=lambda x: (_ranked(x, policy), x.method.growth, x.method.levels))
     classical = [x for x in kept if x.method.is_classical]
-    safe = min(classical, key=lambda x: weighted(x, policy), default=best)
-    gains = weighted(best, policy) * policy.least_gain <= weighted(safe, policy)
+    safe = min(classical, key=lambda x: compared_seconds(x, policy), default=best)
+    gains = compared_seconds(best, policy) * policy.least_gain <= compared_seconds(safe, policy)
     return best if gains else safe

@@ -17,7 +17,7 @@ from .search import search_for
 from .store import Choice
 
 
-def plan_for(problem: Problem, options: Options, backends: Sequence[Backend]) -> Plan:
+def decide(problem: Problem, options: Options, backends: Sequence[Backend]) -> Plan:
     """Plan a problem: by what `falcon.tune` has measured for it, else by the model.
 
     `options`: its scheme is "auto", "classical" or a Scheme.
@@ -27,15 +27,15 @@ def plan_for(problem: Problem, options: Options, backends: Sequence[Backend]) ->
     """
     home = home_of(problem, options)
     if home is not None:
-        made: Plan = home.plan(problem, options, backends, plan_for)
-        return made
+        rewritten: Plan = home.plan(problem, options, backends, decide)
+        return rewritten
     search = search_for(problem, options, backends)
     is_general = problem.device is None and not problem.symmetric
     if options.tuned and is_general and options.scheme == "auto" and not generation():
-        stored = profile(backends).choices.get(digest(problem))
-        found = stored and search.stored(stored)
-        if found:
-            return found
+        choice = profile(backends).choices.get(digest(problem))
+        tuned_plan = choice and search.stored(choice)
+        if tuned_plan:
+            return tuned_plan
     return search.plan()
 
 
@@ -52,7 +52,7 @@ _KEY = (
 def digest(problem: Problem) -> str:
     """Return the key of a choice, which is that for operands by rows."""
     text = _KEY.format(problem, problem.K == 1)
-    text += f" with room {problem.room}" if problem.room else ""
+    text += f" with room {problem.headroom}" if problem.headroom else ""
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 

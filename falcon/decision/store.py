@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from falcon._core.files import read_file, write_json
 from falcon._core.rates import Rates
+from falcon._tools.files import read_file, write_json
 from falcon.schemes import Scheme, get
 from falcon.schemes.algebra import symmetry
 

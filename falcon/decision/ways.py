@@ -22,12 +22,12 @@ from falcon._core.dtypes import (
     DType,
 )
 from falcon._core.formulas import Counts
-from falcon._core.lazy import lazy
 from falcon._core.model import bounds
 from falcon._core.options import Options
 from falcon._core.plan import Backend, Candidate, Method
 from falcon._core.policy import USUAL_COPIES, Policy, panel_bytes
 from falcon._core.problem import Problem
+from falcon._tools.lazy import lazy
 from falcon.schemes import Scheme
 
 from .library import has_costs, is_faster, library_over
@@ -45,7 +45,7 @@ class Way(NamedTuple):
     """A backend, and the row as which it multiplies the operands; None: their own type."""
 
     backend: Backend
-    operand: DType | None = None
+    compute_type: DType | None = None
     price: float = 1.0  # by what predicted times are multiplied before they are compared
     over: float | None = None  # a library's predicted seconds over those of falcon's kernels
 
@@ -117,7 +117,7 @@ def unfit(problem: Problem, options: Options) -> dict[str, str]:
 
 
 def _able(
-    problem: Problem, options: Options, backends: Sequence[Backend], operand: DType | None
+    problem: Problem, options: Options, backends: Sequence[Backend], compute_type: DType | None
 ) -> list[Way]:
     """Return a way for each backend that may be used, the one to prefer first.
 
@@ -125,33 +125,33 @@ def _able(
     """
     if options.backend != "auto":
         (backend,) = (x for x in backends if x.name == options.backend)
-        reason = backend.why_not(problem, operand)
+        reason = backend.why_not(problem, compute_type)
         if reason is not None:
             raise TypeError(f"backend {backend.name!r} cannot multiply {problem}: {reason}")
-        return [Way(backend, operand)]
-    reasons = {x: x.why_not(problem, operand) for x in backends}
-    found = [x for x, reason in reasons.items() if reason is None]
-    if operand is not None and not found:
-        why = "; ".join(f"backend {x.name}: {reason}" for x, reason in reasons.items())
+        return [Way(backend, compute_type)]
+    why_not = {x: x.why_not(problem, compute_type) for x in backends}
+    able_backends = [x for x, reason in why_not.items() if reason is None]
+    if compute_type is not None and not able_backends:
+        why = "; ".join(f"backend {x.name}: {reason}" for x, reason in why_not.items())
         raise TypeError(f"arithmetic {options.arithmetic!r} runs on no backend here: {why}")
-    centred = classical_scheme(problem, options, operand)  # no library centres
+    centred = classical_scheme(problem, options, compute_type)  # no library centres
     ratio: float | None = None
-    if operand is None and problem.device is None and centred is None:
+    if compute_type is None and problem.device is None and centred is None:
         if isinstance(options.scheme, Scheme):  # no batch is multiplied in one call
             problem = problem.single
         ratio = library_ratio(problem, backends, lambda x: rates(x, problem, backends))
-        found.sort(key=lambda x: (not is_faster(problem, x, ratio), not x.is_library))
-    return [Way(x, operand, over=ratio if x.is_library else None) for x in found]
+        able_backends.sort(key=lambda x: (not is_faster(problem, x, ratio), not x.is_library))
+    return [Way(x, compute_type, over=ratio if x.is_library else None) for x in able_backends]
 
 
 def library_ratio(
-    problem: Problem, backends: Sequence[Backend], known: Callable[[Backend], Any]
+    problem: Problem, backends: Sequence[Backend], rates_of: Callable[[Backend], Any]
 ) -> float | None:
     """Return the library's predicted seconds over those of falcon's kernels; None: not known."""
-    some = {x.is_library: x for x in reversed(backends)}
-    if len(some) < 2 or not has_costs(problem):
+    by_is_library = {x.is_library: x for x in reversed(backends)}
+    if len(by_is_library) < 2 or not has_costs(problem):
         return None
-    return library_over(problem, known(some[False]), known(some[True]))
+    return library_over(problem, rates_of(by_is_library[False]), rates_of(by_is_library[True]))
 
 
 def _others(problem: Problem, options: Options, backends: Sequence[Backend]) -> Iterator[Way]:
@@ -170,7 +170,7 @@ def _others(problem: Problem, options: Options, backends: Sequence[Backend]) -> 
         return
     for x in backends:
         is_allowed = options.backend in ("auto", x.name)
-        may = x.policy(problem).by_parts or row.parts == 1
+        may = x.policy(problem).by_splits or row.splits == 1
         if is_allowed and may and x.why_classical_only(problem, None, row) is None:
             classical = x.candidates(problem, (None,), options.workspace_limit, row)[0]
             if within_limit(classical, options):  # other arithmetic may need more
@@ -187,7 +187,7 @@ def within_limit(method: Method, options: Options) -> bool:
 
 
 def panels_fit(
-    problem: Problem, counts: Any, options: Options, operand: DType | None = None
+    problem: Problem, counts: Any, options: Options, compute_type: DType | None = None
 ) -> bool:
     """Whether the panels of a packed B keep `memory_limit`; of another B, there are none.
 
@@ -196,16 +196,16 @@ def panels_fit(
     limit = options.memory_limit
     if limit is None:
         limit = int(USUAL_COPIES * problem.K * problem.N * problem.operand.itemsize)
-    return not problem.packed or panel_bytes(problem, counts, operand) <= limit
+    return not problem.packed or panel_bytes(problem, counts, compute_type) <= limit
 
 
 def judge(
     problem: Problem, method: Method, backend: Backend, rates: Any, options: Options
 ) -> Candidate:
     """Predict a method's time, and refuse it where it breaks a limit."""
-    found = backend.predicted(problem, method, rates)
+    candidate = backend.predicted(problem, method, rates)
     reason = _why_refused(problem, method, backend, options)
-    return replace(found, refused=reason, allowed=False) if reason else found
+    return replace(candidate, refused=reason, allowed=False) if reason else candidate
 
 
 def _why_refused(problem: Problem, method: Method, backend: Backend, options: Options) -> str:
@@ -213,18 +213,20 @@ def _why_refused(problem: Problem, method: Method, backend: Backend, options: Op
         return f"growth {method.growth:.2f} > max_growth {options.max_growth:.2f}"
     if not within_limit(method, options):
         return f"workspace {method.workspace} > workspace_limit {options.workspace_limit}"
-    if not (method.is_classical or panels_fit(problem, method.scheme, options, method.operand)):
-        mib = panel_bytes(problem, method.scheme, method.operand) / 2**20
+    if not (
+        method.is_classical or panels_fit(problem, method.scheme, options, method.compute_type)
+    ):
+        mib = panel_bytes(problem, method.scheme, method.compute_type) / 2**20
         return f"panels of {mib:.1f} MiB > memory_limit"
-    if problem.room and not method.is_classical:
+    if problem.headroom and not method.is_classical:
         rounded_up = 1 + method.scheme.k * method.again[2] / problem.K  # blocks of every pass
         growth = growth_of_sums(method.scheme) * rounded_up
-        if growth > problem.room:
-            return f"sums grow {growth:.1f} times, and are exact up to {problem.room:.1f}"
+        if growth > problem.headroom:
+            return f"sums grow {growth:.1f} times, and are exact up to {problem.headroom:.1f}"
     scheme, least = method.scheme, backend.policy(problem).smallest_chunk
     if scheme is not None and scheme.rank > 1:
-        parts = (scheme.m, scheme.n, scheme.k)
-        if any(size < part * least for size, part in zip(method.chunks, parts, strict=True)):
+        n_blocks = (scheme.m, scheme.n, scheme.k)
+        if any(size < part * least for size, part in zip(method.chunks, n_blocks, strict=True)):
             return f"blocks would be smaller than {least}"
     return ""
 
@@ -237,18 +239,18 @@ def least_seconds(
     *,
     limit: float = inf,
     most_bytes: int | None = None,
-    operand: DType | None = None,
+    compute_type: DType | None = None,
 ) -> list[tuple[float, int]]:
     """Return `falcon._core.model.bounds` where that is the backend's model; else 0 for each.
 
-    `most_bytes`: those of a workspace; `operand`: the row as which the elements are multiplied.
+    `most_bytes`: those of a workspace; `compute_type`: as which elements are multiplied.
     """
     policy = backend.policy(problem)
     if not policy.common_model:
         return [(0.0, at) for at in range(len(schemes))]
     about: dict[str, float] = {"limit": limit}
     if most_bytes is not None and policy.holds_panels:
-        row = operand or problem.operand
+        row = compute_type or problem.operand
         # Each of a scheme's complex products is three of real parts.
         element = row.panel_bytes * (1.5 if row.is_complex else 1.0)
         about |= {"room": most_bytes / element, "least": policy.smallest_chunk}
@@ -274,11 +276,11 @@ class Methods:
 
     def rates(self, way: Way) -> Any:
         """Return the rates by which methods of a way are predicted."""
-        return rates(way.backend, self.problem, self.backends, way.operand)
+        return rates(way.backend, self.problem, self.backends, way.compute_type)
 
     def source(self, way: Way) -> str:
         """Say where these rates come from."""
-        return source(way.backend, self.problem, self.backends, way.operand)
+        return source(way.backend, self.problem, self.backends, way.compute_type)
 
     @lazy
     def library(self) -> Way | None:
@@ -293,7 +295,7 @@ class Methods:
     @lazy
     def own(self) -> Way | None:
         """The way of falcon's kernels, in the operands' own arithmetic; None: there is none."""
-        own = (x for x in self.ways if not x.backend.is_library and x.operand is None)
+        own = (x for x in self.ways if not x.backend.is_library and x.compute_type is None)
         return next(own, None)
 
     @lazy
@@ -307,12 +309,14 @@ class Methods:
         """Return the options of a way for a scheme; None is the classical algorithm."""
         candidates, limit = way.backend.candidates, self.options.workspace_limit
         if scheme is None:
-            centred = classical_scheme(self.problem, self.options, way.operand)
-            why_not = centred and way.backend.why_classical_only(self.problem, centred, way.operand)
+            centred = classical_scheme(self.problem, self.options, way.compute_type)
+            why_not = centred and way.backend.why_classical_only(
+                self.problem, centred, way.compute_type
+            )
             found = candidates(self.problem, (centred,), limit) if centred and not why_not else []
             if found:  # else the limit leaves no room for it
                 return found
-        return candidates(self.problem, (scheme,), limit, way.operand)
+        return candidates(self.problem, (scheme,), limit, way.compute_type)
 
     def predicted(self, way: Way, method: Method) -> Candidate:
         """Predict a method's time, and refuse it where it breaks a limit."""
@@ -324,5 +328,7 @@ class Methods:
     def way_of(self, method: Method) -> Way:
         """Return the way of a method."""
         return next(
-            x for x in self.ways if (x.backend.name, x.operand) == (method.backend, method.operand)
+            x
+            for x in self.ways
+            if (x.backend.name, x.compute_type) == (method.backend, method.compute_type)
         )

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from falcon._core.options import thread_count
-from falcon._core.progress import Progress
+from falcon._tools.progress import Progress
 
 from .search import Job, Run, progress_line
 from .walk.masks import Format

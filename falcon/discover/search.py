@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from falcon._core.files import read_file
+from falcon._tools.files import read_file
 from falcon.schemes.writing import to_json
 
 from .catalogue.library import SLACK, SLACK_TO_IMPROVE, Library

@@ -23,7 +23,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from falcon._core.locks import importing
+from falcon._tools.locks import importing
 
 from ._complex import M3, M4, ComplexScheme
 from ._scheme import Scheme, SchemeError

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from falcon._core.lazy import lazy
+from falcon._tools.lazy import lazy
 
 from . import metrics
 from ._scheme import Scheme

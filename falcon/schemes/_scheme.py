@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from falcon._core.lazy import lazy
-from falcon._core.locks import importing
+from falcon._tools.lazy import lazy
+from falcon._tools.locks import importing
 
 from . import brent, metrics
 from ._checks import SchemeError, as_matrices, check_facts, prove, replayed

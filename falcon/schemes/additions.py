@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from falcon._core.lazy import lazy
+from falcon._tools.lazy import lazy
 
 Coefficient = int | Fraction
 Row = dict[int, Coefficient]

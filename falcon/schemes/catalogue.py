@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from falcon._core.locks import importing
+from falcon._tools.locks import importing
 
 from . import algebra, brent, facts
 from ._scheme import Scheme

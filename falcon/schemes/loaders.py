@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from falcon._core.files import read_file
+from falcon._tools.files import read_file
 
 from . import brent, published, sms
 from ._checks import BrentError

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from falcon._core.locks import importing
+from falcon._tools.locks import importing
 
 from . import brent
 from ._checks import BrentError, as_matrices

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from falcon._core.files import read_file
+from falcon._tools.files import read_file
 
 from ._checks import SchemeError
 from ._coefficients import exact_array

@@ -8,9 +8,9 @@ from typing import Any, Self
 import torch
 
 import falcon
-from falcon._core.checks import check_integer, check_switch
-from falcon._core.options import LINEAR, validated
-from falcon._core.text import unexpected
+from falcon._front.surface import LINEAR, validated
+from falcon._tools.checks import check_integer, check_switch
+from falcon._tools.text import unexpected
 
 from .packed import How
 

@@ -13,12 +13,9 @@ import torch
 from torch import Tensor, nn
 
 import falcon
-from falcon._backends import device_backend
-from falcon._core.checks import check_number
-from falcon._core.options import validated
-from falcon._core.plan import Plan
-from falcon._core.progress import Progress
-from falcon._front.planner import predicted
+from falcon._front.surface import device_backend, predicted, validated
+from falcon._tools.checks import check_number
+from falcon._tools.progress import Progress
 
 from . import ops
 from .config import LinearConfig
@@ -244,7 +241,7 @@ def _chosen(layer: nn.Linear, config: LinearConfig) -> _Choice:
     return replace(found, gain=plain / best)
 
 
-def _without_panels(w: Tensor, how: How) -> tuple[Plan, _Choice]:
+def _without_panels(w: Tensor, how: How) -> tuple[falcon.Plan, _Choice]:
     """Return the plan of products by the weight as it is, and the choice of these."""
     plan = falcon.plan((how.rows, w.shape[1]), w.detach().mT, **dict(how.options))
     unpacked = replace(how, packs=False, min_m=max(how.rows, how.min_m))

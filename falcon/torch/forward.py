@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.utils._pytree import tree_leaves, tree_map
 
-from falcon._core.progress import Progress
-from falcon._core.timing import LEAST_PAIRS, Estimate, interleave, repeats_for, withheld
+from falcon._tools.progress import Progress
+from falcon._tools.timing import LEAST_PAIRS, Estimate, interleave, repeats_for, withheld
 
 from .layers import FalconLinear
 from .times import side, timed

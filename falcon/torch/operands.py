@@ -11,7 +11,7 @@ from torch.autograd import forward_ad
 from torch.overrides import has_torch_function
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from falcon._core.dtypes import TABLE, DType
+from falcon._front.surface import TABLE, DType
 
 
 def _missing(row: DType) -> str:

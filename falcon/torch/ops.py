@@ -7,7 +7,7 @@ that these programs have them too: reverse ones are its own products, forward on
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -20,11 +20,7 @@ from torch.overrides import handle_torch_function
 from torch.utils.flop_counter import register_flop_formula
 
 import falcon
-from falcon._backends import host_engine
-from falcon._core.dtypes import FLOAT32, FLOAT64, DType
-from falcon._core.options import Options, settings
-from falcon._core.problem import Problem
-from falcon.decision.library import LEAST_BATCH_OF_TENSORS, is_faster, is_long_batch
+from falcon._front.surface import does_batch_pay, settings
 
 from .operands import (
     cast,
@@ -43,7 +39,7 @@ from .stock import is_stock
 LEAST_PRODUCT = 256**3
 LEAST_ROWS = 16
 # Those of batches that falcon's engine takes; half floats are torch's.
-BATCHED = {torch.float32: FLOAT32, torch.float64: FLOAT64}
+BATCHED = {torch.float32: "float32", torch.float64: "float64"}
 
 
 library = torch.library.Library("falcon", "DEF")
@@ -384,13 +380,4 @@ def _is_batch_for_torch(a: Tensor, b: Tensor, batch: tuple[int, ...]) -> bool:
     few = 16 < M < 512 and a.dtype is torch.float32 and b.stride(-1) != 1
     if few and a.is_contiguous() and b.mT.is_contiguous():
         return True
-    return not _pays((M, N, K), BATCHED[a.dtype], prod(batch), torch.get_num_threads())
-
-
-@lru_cache(1024)
-def _pays(sizes: tuple[int, int, int], operand: DType, count: int, threads: int) -> bool:
-    """Whether falcon's engine multiplies such a batch, and long enough for a call of Python."""
-    problem = Problem.of_sizes(sizes, operand, Options(threads=threads), count=count)
-    engine = host_engine()
-    is_long = is_long_batch(problem, least=LEAST_BATCH_OF_TENSORS)
-    return is_long and engine.why_not(problem) is None and is_faster(problem, engine)
+    return not does_batch_pay((M, N, K), BATCHED[a.dtype], prod(batch), torch.get_num_threads())

@@ -25,7 +25,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.overrides import handle_torch_function
 
 import falcon
-from falcon._front.pack import make
+from falcon._front.surface import make_packed
 
 from . import ops
 from .operands import cast, check_linear, is_foreign, is_symbolic, is_traced
@@ -111,7 +111,7 @@ class Panels:
                 raise ValueError("the weight is not packed, and a CUDA graph is captured")
             self._made = made = None  # freed before others are made
             options = {**dict(self.how.options), "threads": torch.get_num_threads()}
-            made = _Made(w, make(w.detach().mT, options, self.how.rows, always=True))
+            made = _Made(w, make_packed(w.detach().mT, options, self.how.rows, always=True))
             _packed[state] = made
         self._made = made
         return made.operand

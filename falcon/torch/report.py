@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from falcon._core.text import format_table
-from falcon._core.timing import withheld
+from falcon._tools.text import format_table
+from falcon._tools.timing import withheld
 
 from .forward import Forward, ranged
 from .operands import DTYPES

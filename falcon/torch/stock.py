@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 import falcon
-from falcon._backends import device_backend
-from falcon._core.plan import Plan
-from falcon._front.calls import Calls, State, keep, look_up
-from falcon._front.planner import is_kept
+from falcon._front.surface import about_plan, device_backend
 
-_known: Calls = {}  # of products
-
-
-class _Known(NamedTuple):
-    is_stock: bool
-    state: State
+_known: dict[Any, Any] = {}  # of products
 
 
 @torch.compiler.assume_constant_result
@@ -40,9 +32,9 @@ def uses_tf32(dtype: torch.dtype) -> bool:
     return torch.get_float32_matmul_precision() != "highest"
 
 
-def is_library(plan: Plan) -> bool:
+def is_library(plan: falcon.Plan) -> bool:
     """Whether a plan is classical, in the arithmetic of the operands: a call of the library."""
-    return plan.scheme is None and plan.method.operand is None
+    return plan.scheme is None and plan.method.compute_type is None
 
 
 def is_stock(a: Tensor, b: Tensor, **options: Any) -> bool:
@@ -50,12 +42,4 @@ def is_stock(a: Tensor, b: Tensor, **options: Any) -> bool:
     if uses_tf32(a.dtype):
         return False
     key = a.dtype, a.device, a.shape, a.stride(), b.shape, b.stride(), *options.items()
-    known = look_up(_known, key)
-    if known is not None:
-        return bool(known.is_stock)
-    state = State.now()
-    plan = falcon.plan(a, b, **options)
-    found = is_library(plan)
-    if is_kept(plan):
-        keep(_known, key, _Known(found, state))
-    return found
+    return bool(about_plan(_known, key, is_library, lambda: falcon.plan(a, b, **options)))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from falcon._core.timing import LEAST_PAIRS, Estimate, Side, interleave
+from falcon._tools.timing import LEAST_PAIRS, Estimate, Side, interleave
 
 # Seconds within which further rounds begin: calls of large layers are long enough for one.
 _SECONDS = 3.0

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.cpus import usable_cpus
-from falcon._core.dtypes import of
+from falcon._core.dtypes import dtype_of
+from falcon._tools.cpus import usable_cpus
 from falcon.bench import adapters, peers, tables
 from falcon.bench.errors import product_dtype, relative_error
 from falcon.bench.operands import shared
@@ -24,10 +24,12 @@ BATCH = Shape.of_batch(8, 6, 7, 5, "ab")
 def test_adapters(peer):
     for name in peer.dtypes:
         for shape in (SHAPE, BATCH):
-            if shape is BATCH and (of(name).is_exact or not peer.takes(Case("", shape, name))):
+            if shape is BATCH and (
+                dtype_of(name).is_exact or not peer.takes(Case("", shape, name))
+            ):
                 continue
             try:
-                multiplies_right(peer, of(name), shape)
+                multiplies_right(peer, dtype_of(name), shape)
             except ImportError as error:
                 pytest.skip(str(error))
 

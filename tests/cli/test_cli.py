@@ -11,7 +11,7 @@ import pytest
 import falcon
 from falcon.__main__ import main
 from falcon._core.options import PLANNING, TUNING
-from falcon._core.timing import Record
+from falcon._tools.timing import Record
 from falcon.bench import workloads
 from falcon.decision import MachineProfile
 from falcon.decision.store import Choice, Fastest

@@ -7,7 +7,7 @@ import pytest
 
 import falcon
 from falcon import schemes
-from falcon._core.timing import Record
+from falcon._tools.timing import Record
 from falcon.bench import schemes as commands
 from falcon.schemes.formulas import formulas
 

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from falcon._core.dtypes import of
+from falcon._core.dtypes import dtype_of
 
 
 class NumPy:
@@ -44,7 +44,7 @@ class Torch(NumPy):
 
     def made(self, values):
         torch = sys.modules["torch"]
-        if of(values.dtype).module == "numpy":
+        if dtype_of(values.dtype).module == "numpy":
             return torch.from_numpy(values.copy())
         bits = torch.from_numpy(values.view(np.int16).copy())
         return bits.view(getattr(torch, values.dtype.name))
@@ -52,7 +52,7 @@ class Torch(NumPy):
     def host(self, x):
         torch = sys.modules["torch"]
         if x.dtype == torch.bfloat16:
-            return x.contiguous().view(torch.int16).numpy().view(of("bfloat16").numpy)
+            return x.contiguous().view(torch.int16).numpy().view(dtype_of("bfloat16").numpy)
         return x.numpy()
 
 

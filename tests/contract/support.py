@@ -13,7 +13,7 @@ import pytest
 
 import falcon
 from falcon._backends import BACKENDS, DEVICE
-from falcon._core.dtypes import ON_GPUS, TABLE, DType, of
+from falcon._core.dtypes import ON_GPUS, TABLE, DType, dtype_of
 from reference.classical import classical
 
 from ..support import CHANGED, is_drawn
@@ -236,32 +236,32 @@ def all_subjects():
                 yield Subject(backend, row, scheme, **mine)
         for arithmetic in SPLITS_ON_GPUS if backend == DEVICE else SPLITS:
             for scheme in BY_BACKEND[backend].splits:
-                yield Subject(backend, of("float32"), scheme, arithmetic, **mine)
+                yield Subject(backend, dtype_of("float32"), scheme, arithmetic, **mine)
         for door in [x for x in DOORS if x != "gemm"]:
             others = ("bfloat16", "complex64") if backend == DEVICE else ("int16",)
-            for row in map(of, ("float32", *others)):
+            for row in map(dtype_of, ("float32", *others)):
                 for scheme in algorithms(backend, row)[:2] if row in types else ():
                     yield Subject(backend, row, scheme, door=door, **mine)
         for kinds in CAST:
-            row, *cast = map(of, kinds)
+            row, *cast = map(dtype_of, kinds)
             if {row, *cast} <= set(types):
                 for scheme in algorithms(backend, cast[1])[:2]:
                     yield Subject(backend, row, scheme, cast=tuple(cast), **mine)
     for scheme in ALGORITHMS:
-        yield Subject(DEVICE, of("float64"), scheme, "fixed", library="cupy")
-    yield Subject("cpu", of("int64"), "auto", size=LARGE)
-    for row in map(of, ("float32", "float64", "bfloat16", "int16", "complex64")):
+        yield Subject(DEVICE, dtype_of("float64"), scheme, "fixed", library="cupy")
+    yield Subject("cpu", dtype_of("int64"), "auto", size=LARGE)
+    for row in map(dtype_of, ("float32", "float64", "bfloat16", "int16", "complex64")):
         for door in DOORS:
             if (row.name, door) != ("bfloat16", "packed"):  # its panels take no out of float32
                 yield Subject("cpu", row, "auto", door=door, reproducible="rows")
     for scheme in ALGORITHMS:
-        yield Subject("cpu", of("complex64"), scheme, door="plan")
+        yield Subject("cpu", dtype_of("complex64"), scheme, door="plan")
     for library in LIBRARIES.values():
         for name in library.types:
             for scheme in ALGORITHMS:
-                yield Subject("cpu", of(name), scheme, library=library.name)
+                yield Subject("cpu", dtype_of(name), scheme, library=library.name)
         for door in ("packed", "matmul", "batch") if library.types and library.is_written else ():
-            yield Subject("cpu", of("float32"), "strassen", library=library.name, door=door)
+            yield Subject("cpu", dtype_of("float32"), "strassen", library=library.name, door=door)
 
 
 SUBJECTS = tuple(all_subjects())

@@ -5,7 +5,7 @@ import pytest
 
 import falcon
 
-from .support import DOORS, SIZE, Subject, of, over
+from .support import DOORS, SIZE, Subject, dtype_of, over
 from .values import normal, whole
 
 SHAPES = [SIZE, (1, 70, 33), (64, 1, 48), (40, 66, 1), (2, 3, 2), (1, 1, 1)]
@@ -107,7 +107,7 @@ def test_bits_do_not_depend_on_the_call(subject):
 def test_every_door_leads_to_the_same_bits(door):
     """As `gemm` with the same scheme."""
     for backend in ("cpu", "numpy"):
-        one = Subject(backend, of("float32"), "strassen")
+        one = Subject(backend, dtype_of("float32"), "strassen")
         if one.why_absent() is None:
             a, b = one.operands(values=normal)[:2]
             other = Subject(backend, one.row, "strassen", door=door)

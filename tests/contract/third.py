@@ -68,18 +68,20 @@ class ThirdBackend(Host):
     def why_unavailable(self):
         return None if find_spec("scipy") else "SciPy is not installed"
 
-    def why_not(self, problem, operand=None):
-        if operand is None and not problem.is_wide and problem.operand.name in GEMM:
+    def why_not(self, problem, compute_type=None):
+        if compute_type is None and not problem.is_wide and problem.operand.name in GEMM:
             return None
-        return f"SciPy's BLAS does not multiply {operand or problem.operand} to {problem.result}"
+        return (
+            f"SciPy's BLAS does not multiply {compute_type or problem.operand} to {problem.result}"
+        )
 
-    def why_classical_only(self, problem, scheme=None, operand=None):
-        return self.why_not(problem, operand) or "SciPy's BLAS knows no schemes"
+    def why_classical_only(self, problem, scheme=None, compute_type=None):
+        return self.why_not(problem, compute_type) or "SciPy's BLAS knows no schemes"
 
     def policy(self, problem):
         return host_policy(problem)
 
-    def candidates(self, problem, schemes, limit, operand=None):
+    def candidates(self, problem, schemes, limit, compute_type=None):
         M, N, K = sizes = problem.M, problem.N, problem.K
         most = (M * K + K * N + 2 * M * N) * problem.operand.itemsize
         return [Method(self.name, None, sizes, most) for x in schemes if x is None]

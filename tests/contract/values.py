@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 
-from falcon._core.dtypes import of
+from falcon._core.dtypes import dtype_of
 
 LARGEST = 67  # larger matrices hold small integers, whose sums are integers of 53 bits
 
@@ -12,7 +12,7 @@ LARGEST = 67  # larger matrices hold small integers, whose sums are integers of 
 @cache
 def whole(name, shape, seed=0):
     """Whole numbers: floats so small that every sum is exact, integers of all sizes, which wrap."""
-    row, rng = of(name), np.random.default_rng(seed)
+    row, rng = dtype_of(name), np.random.default_rng(seed)
     if row.is_exact and max(shape) <= LARGEST:
         made = rng.integers(0, 256, (*shape, row.itemsize), np.uint8).view(row.numpy)[..., 0]
     else:
@@ -25,7 +25,7 @@ def whole(name, shape, seed=0):
 @cache
 def normal(name, shape, seed=0):
     """Normal numbers."""
-    row, rng = of(name), np.random.default_rng(seed)
+    row, rng = dtype_of(name), np.random.default_rng(seed)
     made = rng.standard_normal(shape)
     if row.is_complex:
         made = made + 1j * rng.standard_normal(shape)

@@ -17,7 +17,7 @@ PACKAGE = Path(falcon.__file__).parent
     [
         "_cpu/_core.pyx",
         "_core/formulas.py",
-        "_core/uninterrupted.py",
+        "_tools/uninterrupted.py",
         "discover/walk/_core.pyx",
         "discover/numerical/_fit.pyx",
     ],

@@ -2,8 +2,8 @@
 
 import pytest
 
-from falcon._core import cpus
-from falcon._core.cpus import cpu_quota, memory_limit
+from falcon._tools import cpus
+from falcon._tools.cpus import cpu_quota, memory_limit
 
 GIB = 2**30
 # Name: /proc/self/cgroup, files below /sys/fs/cgroup, CPUs, bytes.

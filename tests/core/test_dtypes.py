@@ -21,7 +21,7 @@ from falcon._core.dtypes import (
     PAIRS,
     TABLE,
     both,
-    of,
+    dtype_of,
 )
 
 NUMPY = [x for x in TABLE if x.module == "numpy"]
@@ -59,21 +59,21 @@ def test_the_table_is_what_numpy_multiplies_and_bfloat16():
 
 @of_numpy
 def test_a_row_is_found_by_whatever_names_it(row):
-    assert of(row.numpy) is of(row.name) is dtypes.find(row.numpy) is row
+    assert dtype_of(row.numpy) is dtype_of(row.name) is dtypes.find(row.numpy) is row
     swapped = row.numpy.newbyteorder()
-    assert of(swapped) is of(swapped) is row
-    assert of(row.numpy.str) is row
+    assert dtype_of(swapped) is dtype_of(swapped) is row
+    assert dtype_of(row.numpy.str) is row
 
 
 def test_aliases_are_one_row():
     for char in MULTIPLIED:
-        assert of(np.dtype(char)).numpy == np.dtype(char)
-    assert of("longdouble") is LONGDOUBLE
+        assert dtype_of(np.dtype(char)).numpy == np.dtype(char)
+    assert dtype_of("longdouble") is LONGDOUBLE
 
 
 def test_bfloat16_is_that_of_ml_dtypes():
     ml_dtypes = pytest.importorskip("ml_dtypes")
-    assert of("bfloat16") is of(np.dtype(ml_dtypes.bfloat16)) is BFLOAT16
+    assert dtype_of("bfloat16") is dtype_of(np.dtype(ml_dtypes.bfloat16)) is BFLOAT16
     assert BFLOAT16.numpy == np.dtype(ml_dtypes.bfloat16)
     assert dtypes.find(np.dtype(ml_dtypes.float8_e4m3)) is None
 
@@ -89,9 +89,9 @@ def test_bfloat16_without_ml_dtypes(monkeypatch):
 def test_what_is_not_multiplied_has_no_row(other):
     assert dtypes.find(np.dtype(other)) is None
     with pytest.raises(TypeError, match="expected integers, floats or complex numbers"):
-        of(np.dtype(other))
+        dtype_of(np.dtype(other))
     with pytest.raises(TypeError, match="float63"):
-        of("float63")
+        dtype_of("float63")
 
 
 @every
@@ -143,7 +143,7 @@ def test_pairs_stand_for_two_types(row):
     assert copy.deepcopy(row) is pickle.loads(pickle.dumps(row)) is row
     assert row not in TABLE
     with pytest.raises(TypeError):  # no dtype of arrays
-        of(row.name)
+        dtype_of(row.name)
 
 
 @every

@@ -8,7 +8,7 @@ import pytest
 
 import falcon
 from falcon import __main__ as cli
-from falcon._core.files import read_file
+from falcon._tools.files import read_file
 from falcon.bench import records
 from falcon.decision import machine
 

@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import falcon
-from falcon._core.lazy import lazy
-from falcon._core.locks import ForkLock, importing
+from falcon._tools.lazy import lazy
+from falcon._tools.locks import ForkLock, importing
 
 from ..support import python
 

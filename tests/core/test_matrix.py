@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import as_strided
 
-from falcon._core.dtypes import FLOAT64, of
+from falcon._core.dtypes import FLOAT64, dtype_of
 from falcon._core.matrix import of_array
 
 X = np.zeros((6, 8))
@@ -28,7 +28,7 @@ FIELD = np.zeros((2, 3), [("x", "f8"), ("y", "i4")])["x"]
 def test_elements_in_place(x, strides, is_direct):
     made = of_array(x)
     assert (made.strides, made.is_direct, made.holds(FLOAT64)) == (strides, is_direct, True)
-    assert not made.holds(of("float32"))
+    assert not made.holds(dtype_of("float32"))
     back = made.transposed()
     assert (back.shape, back.strides) == (x.T.shape, strides[::-1])
     assert made.is_transpose(of_array(x.T))

@@ -10,14 +10,14 @@ import pytest
 
 from falcon import schemes
 from falcon._core import formulas, model
-from falcon._core.dtypes import of
+from falcon._core.dtypes import dtype_of
 from falcon._core.fit import rate
 from falcon._core.model import CLASSICAL_STAGES, NORMS, STAGES, bounds, counts, seconds
 from falcon._core.rates import Rates
 
 from ..doors import Method, Problem
 
-FLOAT = of("float32")
+FLOAT = dtype_of("float32")
 # Nothing is as cheap as adding here, so that combines are bound by memory.
 MEMORY_BOUND = Rates(multiply=1e12, add=1e30, bandwidth=1e10)
 
@@ -87,7 +87,7 @@ def test_every_term_by_hand():
     for scheme, stage in ((s, "combine B"), (None, "pack B")):
         assert dict(seconds(packed, option(scheme, packed, fused=True), rates))[stage] == 0
     assert dict(seconds(packed, option(s, packed), rates))["norms"] == NORMS * 200 * 600 / 1e8
-    exact = Problem(200, 400, 600, of("int32"))
+    exact = Problem(200, 400, 600, dtype_of("int32"))
     assert tuple(dict(seconds(exact, option(s, exact), rates))) == STAGES, "nothing is measured"
 
 

@@ -40,7 +40,7 @@ def test_sums_of_the_largest_residues_are_held(kind, modulus):
         held = np.iinfo(way.sums.numpy).max if kind.is_exact else 1 / kind.unit_roundoff
         assert longest * way.largest**2 <= held
         assert prod(way.moduli) > 3 * bound
-        assert way.room(longest) >= 1
+        assert way.headroom(longest) >= 1
         assert all(gcd(x, y) == 1 for x in way.moduli for y in way.moduli if x != y)
 
 

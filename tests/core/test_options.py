@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core import cpus, keywords, options
-from falcon._core.checks import parse_bytes
+from falcon._core import keywords, options
 from falcon._core.options import FIELDS, Options, settings, thread_count
+from falcon._tools import cpus
+from falcon._tools.checks import parse_bytes
 
 from ..support import python
 
@@ -218,11 +219,15 @@ def test_a_flag_and_a_variable_are_read_alike():
 def test_options_know_which_are_keywords():
     names = options.KEYWORDS
     with falcon.config(threads=2, check="none"):
-        found = options.merged("gemm", names, {"threads": 2, "scheme": "auto", "centre": None})
+        found = options.merge_keywords(
+            "gemm", names, {"threads": 2, "scheme": "auto", "centre": None}
+        )
         assert found.given == {"threads"} and not settings().given
         assert found != settings() and replace(found, given=frozenset()) == settings()
     assert "given" not in FIELDS and {x.name for x in fields(Options)} == {*FIELDS, "given"}
-    made = options.merged("gemm", names, {"centre": True, "threads": 3, "arithmetic": "native"})
+    made = options.merge_keywords(
+        "gemm", names, {"centre": True, "threads": 3, "arithmetic": "native"}
+    )
     again = pickle.loads(pickle.dumps(made))
     assert again == made and hash(again) == hash(made) and again.given == made.given
 

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.dtypes import of
+from falcon._core.dtypes import dtype_of
 from falcon._core.options import Options
 from falcon._core.rates import Rates
-from falcon._core.text import format_table
+from falcon._tools.text import format_table
 
 from ..doors import Problem, decided
 
-F4, F8 = of("float32"), of("float64")
+F4, F8 = dtype_of("float32"), dtype_of("float64")
 SLOW_MEMORY = Rates(multiply=1e11, add=1e9, bandwidth=1e7)
 FAST_MEMORY = Rates(multiply=1e10, add=1e10, bandwidth=1e10)
 
@@ -22,17 +22,17 @@ def chosen(shape=(2048, 2048, 2048), dtype="f8", rates=FAST_MEMORY, growth=8.0, 
     """Let the decision choose for a machine of these rates."""
     backend = falcon.plan((2, 2), (2, 2), backend="numpy").backend
     options = Options(max_growth=growth, workspace_limit=limit)
-    return decided(Problem(*shape, of(dtype)), options, [backend], lambda _: rates)
+    return decided(Problem(*shape, dtype_of(dtype)), options, [backend], lambda _: rates)
 
 
 def test_problem_is_a_small_frozen_value():
     p = Problem(3, 4, 5, F8)
     assert str(p) == "3 x 5 @ 5 x 4 float64"
-    assert p == Problem(3, 4, 5, of(np.dtype("f8")))
+    assert p == Problem(3, 4, 5, dtype_of(np.dtype("f8")))
     assert hash(p) == hash(Problem(3, 4, 5, F8))
     assert p != Problem(3, 4, 5, F4)
     assert p.flops == 120
-    assert (p.is_exact, Problem(1, 1, 1, of("uint8")).is_exact) == (False, True)
+    assert (p.is_exact, Problem(1, 1, 1, dtype_of("uint8")).is_exact) == (False, True)
     assert (p.buffer_bytes, Problem(3, 4, 5, F8, buffered=True).buffer_bytes) == (0, 96)
     with pytest.raises(dataclasses.FrozenInstanceError):
         p.M = 4

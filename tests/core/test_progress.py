@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from falcon._core.progress import Progress
+from falcon._tools.progress import Progress
 
 from ..support import HANG
 

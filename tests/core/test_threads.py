@@ -12,12 +12,12 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import falcon
-from falcon._core import threads
-from falcon._core.cpus import usable_cpus
-from falcon._core.dtypes import of
+from falcon._core.dtypes import dtype_of
 from falcon._core.rates import DisturbedError
 from falcon._numpy import original
 from falcon._numpy.threads import exceeds, limited, numpy_blas
+from falcon._tools import threads
+from falcon._tools.cpus import usable_cpus
 
 from .support import python
 
@@ -167,7 +167,7 @@ def test_batches_checks_and_measurements_too(seen):
     seen.clear()
     backend = falcon._backends.BACKENDS["numpy"]
     with suppress(DisturbedError):  # where the machine is busy
-        backend.measure(of("float64"), 1)
+        backend.measure(dtype_of("float64"), 1)
     assert set(seen) == {1}
 
 

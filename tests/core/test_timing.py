@@ -6,7 +6,7 @@ from itertools import chain, pairwise
 import numpy as np
 import pytest
 
-from falcon._core.timing import (
+from falcon._tools.timing import (
     Estimate,
     Record,
     Side,

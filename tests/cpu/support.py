@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 
-from falcon._core.dtypes import both, of
+from falcon._core.dtypes import both, dtype_of
 from falcon._cpu.extension import _core
 
 from ..support import ROOT, python
@@ -115,7 +115,7 @@ _OF_CALLS = ("workspace", "profile", "report", "row_scales", "column_scales", "m
 
 def kind_of(a, b):
     """The engine's name of the types of two arrays."""
-    return both(of(a.dtype), of(b.dtype)).engine
+    return both(dtype_of(a.dtype), dtype_of(b.dtype)).engine
 
 
 def layout(a, b, c, kind=None, **options):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.dtypes import BY_ARITHMETIC, of
+from falcon._core.dtypes import BY_ARITHMETIC, dtype_of
 from falcon._cpu import extension
 from falcon._cpu.extension import has_kernel
 from falcon._cpu.programs import engine_scheme
@@ -258,7 +258,7 @@ def test_parts_are_centred(backend):
 def test_bfloat16_panels_are_not_centred(backend):
     """Where differences would be rounded to bfloat16: products of float32 would lose 16 bits."""
     rng = np.random.default_rng(4)
-    a, b = (rng.random(x).astype(of("bfloat16").numpy) for x in ((100, 300), (300, 90)))
+    a, b = (rng.random(x).astype(dtype_of("bfloat16").numpy) for x in ((100, 300), (300, 90)))
     how = {"dtype": np.float32, "scheme": "classical", "backend": backend}
     plan = falcon.plan(a, b, centre=True, **how)
     assert plan.method.layout.segments == []

@@ -189,14 +189,14 @@ def test_few_rows_are_planned_where_the_engine_reads_b_in_place(isa):
     script = """
 import json
 from falcon._backends import BACKENDS
-from falcon._core.dtypes import of
+from falcon._core.dtypes import dtype_of
 from falcon._core.problem import Problem
 from falcon._cpu import _core
 from falcon._cpu.extension import isa
 found = []
 for name, engine in (("float32", "f32"), ("float64", "f64")):
     for M in range(2, 17):
-        problem = Problem(M, 1024, 1024, of(name))
+        problem = Problem(M, 1024, 1024, dtype_of(name))
         planned = BACKENDS["cpu"].candidates(problem, (None,), None)[0].b_in_place
         room = [
             _core.plan(M, 1024, 1024, engine, isa=isa(), b_by_rows=x).nbytes for x in (True, False)

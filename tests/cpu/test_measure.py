@@ -3,7 +3,7 @@
 import pytest
 
 from falcon._backends import BACKENDS
-from falcon._core.dtypes import of
+from falcon._core.dtypes import dtype_of
 from falcon._core.fit import fit_rates, timed_in_turn
 from falcon._core.model import seconds
 from falcon._core.rates import DisturbedError, Rates
@@ -17,7 +17,7 @@ TRUE = Rates(2e11, 8e9, 3e9, overlap=0.0, tile=(12, 16))
 def calls(dtype="float32", threads=1):
     found = []
     for *sizes, scheme in measure._calls(1536):
-        problem = Problem(*sizes, of(dtype), threads=threads)
+        problem = Problem(*sizes, dtype_of(dtype), threads=threads)
         found.append((problem, blocking.method(problem, scheme, 2**28)))
     return found
 
@@ -74,7 +74,7 @@ def test_the_machine_is_measured():
     kernel = measure._core.kernel_info("f32", measure.isa())
     for _ in range(5):
         try:
-            made = measure.measure(BACKENDS["cpu"], of("float32"), 1, 0.5)
+            made = measure.measure(BACKENDS["cpu"], dtype_of("float32"), 1, 0.5)
         except DisturbedError:
             continue
         assert made.multiply > 1e9 and made.tile == (kernel["mr"], kernel["vlen"])

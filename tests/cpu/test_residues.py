@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from falcon._core.dtypes import FLOAT64, of
+from falcon._core.dtypes import FLOAT64, dtype_of
 from falcon._core.modular import Residues, coprime
 from falcon._cpu import _core
 from falcon._cpu import residues as by_engine
@@ -29,7 +29,7 @@ def whole(random, shape, dtype):
 def test_residues_are_those_of_a_number_equal_modulo_p(isa, modulus, dtype):
     """Of least magnitude, or next to p / 2 of its neighbour."""
     random = np.random.default_rng(1)
-    ways = [Residues.several((modulus or 5,), of(x), 1000, 2**64)
+    ways = [Residues.several((modulus or 5,), dtype_of(x), 1000, 2**64)
             for x in ("int8", "int16", "float64")]  # fmt: skip
     ways += [Residues((modulus,), FLOAT64)] if 0 < modulus < 2**27 else []
     for rows, columns, threads in ((1, 1, 1), (3, 1700, 2)):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.dtypes import ENGINE, PAIRS, of
+from falcon._core.dtypes import ENGINE, PAIRS, dtype_of
 from falcon._cpu import _core, extension
 from falcon._cpu.programs import engine_scheme
 from falcon._cpu.rounding import coefficients, summable, why_classical_only
@@ -70,7 +70,7 @@ def whole_product(a, b):
 
 def rounded(x, dtype):
     """Whole numbers converted to the dtype: wrapped, or by way of float32."""
-    return x.astype(dtype) if of(dtype).is_exact else x.astype(np.float32).astype(dtype)
+    return x.astype(dtype) if dtype_of(dtype).is_exact else x.astype(np.float32).astype(dtype)
 
 
 def multiply(a, b, c, *, packed=False, isa=None, scheme=None, **options):

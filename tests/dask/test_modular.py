@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.progress import Progress
+from falcon._tools.progress import Progress
 
 da = pytest.importorskip("dask.array")
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.progress import Progress
+from falcon._tools.progress import Progress
 
 da = pytest.importorskip("dask.array")
 dask = pytest.importorskip("dask")

@@ -33,7 +33,7 @@ class Stacked(Runner):
     def __init__(self, parts):
         self._parts = parts
 
-    def _of_matrices(self, a, b, c, out, alpha, beta, mirror):
+    def _bind_matrices(self, a, b, c, out, alpha, beta, mirror):
         def of(rows, *arrays):
             a, c, out = (None if x is None else x[rows] for x in arrays)
             return a, b, c, out

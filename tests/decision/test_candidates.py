@@ -9,13 +9,13 @@ import pytest
 from falcon import schemes
 from falcon._backends import BACKENDS
 from falcon._core.bound import growth_of_sums
-from falcon._core.dtypes import of
+from falcon._core.dtypes import dtype_of
 from falcon.decision import explain
 from falcon.decision.candidates import scheme_candidates
 
 from ..doors import PACKED, Candidate, Method, Problem, host_policy, preferred
 
-BIG = Problem(2048, 2048, 2048, of("float32"))
+BIG = Problem(2048, 2048, 2048, dtype_of("float32"))
 SIZES = (1, 64, 65, 7 * 64, 8 * 64 - 1, 8 * 64, 10_000)
 
 
@@ -26,7 +26,7 @@ def test_what_fits_is_what_leaves_blocks_of_the_least_size(dtype, axis):
     for size in SIZES:
         sizes = [10_000] * 3
         sizes[axis] = size
-        problem = Problem(*sizes, of(dtype))
+        problem = Problem(*sizes, dtype_of(dtype))
         for x in candidates.all:
             scheme = x.scheme
             # A nested scheme must leave blocks four times as large.
@@ -53,14 +53,14 @@ def test_what_is_known_of_nested_schemes_is_true_of_the_composition():
         assert x.sum_growth == pytest.approx(growth_of_sums(made), rel=1e-5)
 
 
-@pytest.mark.parametrize("room", [5.0, 20.0, 100.0])
-def test_where_floats_hold_integers_schemes_whose_sums_fit_are_candidates(room):
+@pytest.mark.parametrize("headroom", [5.0, 20.0, 100.0])
+def test_where_floats_hold_integers_schemes_whose_sums_fit_are_candidates(headroom):
     """No other is built, to be refused: that takes milliseconds for each."""
-    problem = Problem(8192, 8192, 8192, of("float64"), room=room)
+    problem = Problem(8192, 8192, 8192, dtype_of("float64"), headroom=headroom)
     suited = scheme_candidates().suited_to(problem, host_policy(problem), np.inf).candidates
-    wide = dataclasses.replace(problem, room=1e300)
+    wide = dataclasses.replace(problem, headroom=1e300)
     for x in scheme_candidates().suited_to(wide, host_policy(problem), np.inf).candidates:
-        assert (x in suited) == (growth_of_sums(x.scheme) <= room)
+        assert (x in suited) == (growth_of_sums(x.scheme) <= headroom)
 
 
 def test_panels_of_a_packed_operand_have_a_price():

@@ -8,7 +8,7 @@ import pytest
 
 from falcon._backends import BACKENDS, available_backends
 from falcon._core import fit
-from falcon._core.dtypes import of
+from falcon._core.dtypes import dtype_of
 from falcon._core.options import Options
 from falcon._core.rates import SLICE, Rates, classical_terms
 from falcon.decision.library import has_costs, library_over
@@ -20,7 +20,7 @@ COSTS = 2e-6, 1e-11, 1e-10, 2e-10, 3e-10, 4e-10
 
 
 def problem(M, N, K, dtype="float32", **about):
-    return Problem(M, N, K, of(dtype), **about)
+    return Problem(M, N, K, dtype_of(dtype), **about)
 
 
 def test_seconds_are_costs_times_amounts():

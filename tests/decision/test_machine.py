@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.dtypes import of
+from falcon._core.dtypes import dtype_of
 from falcon._core.rates import DisturbedError, Rates
 from falcon.decision.machine import profile, revision
 from falcon.decision.rates import measure_all, rates
@@ -21,7 +21,7 @@ from falcon.decision.store import read
 from ..doors import Problem
 
 SOME = Rates(2e9, 3e9, 4e9, overlap=0.0, tile=(12, 16))
-F4, F8 = of("float32"), of("float64")
+F4, F8 = dtype_of("float32"), dtype_of("float64")
 pytestmark = pytest.mark.usefixtures("folder")
 
 
@@ -77,7 +77,7 @@ def test_measured_once_per_dtype_and_threads():
         assert ask(backend) == SOME
         ask(backend, F8)
         ask(backend, F8, 2)
-        ask(backend, of(np.dtype(">f4")))
+        ask(backend, dtype_of(np.dtype(">f4")))
     assert backend.calls == [
         ("float32", 1),
         ("float64", 1),
@@ -266,7 +266,7 @@ def test_what_is_measured_at_first_use_is_not_written_to_it(doors, tmp_path):
 def test_measure_all(folder, doors):
     backend, steps = Made(), []
     before = revision()
-    made, disturbed = measure_all([backend], [F4, F8, of("int32")], [1, 2], steps.append)
+    made, disturbed = measure_all([backend], [F4, F8, dtype_of("int32")], [1, 2], steps.append)
     assert not disturbed
     assert set(made.rates) == {("made up", x, t) for x in ("float32", "float64") for t in (1, 2)}
     assert len(steps) == 4

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from falcon._backends import BACKENDS, available_backends
-from falcon._core.dtypes import BY_ARITHMETIC, of
+from falcon._core.dtypes import BY_ARITHMETIC, dtype_of
 from falcon._core.options import Options
 from falcon._core.rates import Rates
 from falcon.decision import machine
@@ -23,7 +23,7 @@ from falcon.decision.rates import (
 
 from ..doors import Problem
 
-F4 = of("float32")
+F4 = dtype_of("float32")
 
 
 class Added(type(BACKENDS["numpy"])):
@@ -51,7 +51,7 @@ def test_rates_are_shipped(folder, doors, name):
     """Without measuring, and the same ones every time."""
     doors.unmeasurable()
     for backend in BACKENDS.values():
-        problem = Problem(1, 1, 1, of(name), threads=3)
+        problem = Problem(1, 1, 1, dtype_of(name), threads=3)
         if backend.why_unavailable() is None and backend.why_not(problem) is None:
             found = rates(backend, problem, available_backends())
             doors.new_process()
@@ -111,7 +111,7 @@ def test_the_nearest_rows():
     ]
 
     def found(dtype="float32", kernels="fast"):
-        return [x.rates.multiply for x in nearest(rows, "x", kernels, of(dtype))]
+        return [x.rates.multiply for x in nearest(rows, "x", kernels, dtype_of(dtype))]
 
     assert found() == [4.0, 5.0], "one per number of threads"
     assert found(dtype="float64") == [1.0], "the type counts most"
@@ -164,7 +164,7 @@ def test_the_nearest_machine(kernels, cpu, machine):
 @pytest.mark.parametrize("name", ["float32", "float64"])
 def test_all_rates_of_a_choice_are_one_machines(folder, doors, family, name):
     doors.another_cpu(family)
-    some, problem = available_backends(), Problem.of_sizes((999,) * 3, of(name), Options())
+    some, problem = available_backends(), Problem.of_sizes((999,) * 3, dtype_of(name), Options())
     told = {source(x, problem, some).split(" with ")[0] for x in some}
     assert len(told) == 1
     # Of one side alone, measured rates are no use.
@@ -207,7 +207,7 @@ def test_measured_rates_come_first(folder, doors):
     assert rates(numpy, problem, [numpy]).multiply == 1.0
     assert source(numpy, problem, [numpy]) == "measured by tune"
     doors.another_cpu()
-    other = Problem.of_sizes((9, 9, 9), of("float64"), Options(threads=1))
+    other = Problem.of_sizes((9, 9, 9), dtype_of("float64"), Options(threads=1))
     assert "tune measures this machine" in source(numpy, other, [numpy])
     assert stand_in(numpy, other, [numpy]) in {x.machine for x in shipped()}
     assert stand_in(numpy, problem, [numpy]) == "", "measured"

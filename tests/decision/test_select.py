@@ -10,7 +10,7 @@ import pytest
 
 from falcon import Scheme, schemes
 from falcon._backends import BACKENDS, available_backends
-from falcon._core.dtypes import of
+from falcon._core.dtypes import dtype_of
 from falcon._core.model import seconds
 from falcon._core.options import Options
 from falcon._core.rates import Rates
@@ -18,7 +18,7 @@ from falcon.decision.candidates import scheme_candidates
 
 from ..doors import Candidate, Method, Problem, decided, host_policy, is_faster, ways
 
-FLOAT, INT = of("float32"), of("int32")
+FLOAT, INT = dtype_of("float32"), dtype_of("int32")
 # Multiplying is expensive, the rest is cheap: LCMAs win early.
 DEAR_PRODUCTS = Rates(multiply=1e9, add=1e12, bandwidth=1e12)
 CHEAP_PRODUCTS = Rates(multiply=1e14, add=1e9, bandwidth=1e9)
@@ -301,8 +301,8 @@ def test_nothing_is_measured_where_nothing_is_to_be_decided(problem, asked, refu
         (Problem(17, 4096, 4096, FLOAT), False, "numpy"),
         (Problem(63, 1024, 4096, FLOAT), True, "cpu"),
         (Problem(64, 1024, 4096, FLOAT), True, "numpy"),
-        (Problem(33, 4096, 1024, of("float64")), True, "cpu"),
-        (Problem(32, 4096, 4096, of("float64")), True, "numpy"),
+        (Problem(33, 4096, 1024, dtype_of("float64")), True, "cpu"),
+        (Problem(32, 4096, 4096, dtype_of("float64")), True, "numpy"),
         (Problem(17, 2048, 2047, FLOAT), True, "numpy"),
         (Problem(17, 1023, 8192, FLOAT), True, "numpy"),
     ],
@@ -323,7 +323,7 @@ def test_few_rows_read_b_in_place(cpu, monkeypatch, problem, in_place, chosen):
 
 @pytest.mark.parametrize(("rows", "own"), [(8, False), (64, False), (65, True), (4096, True)])
 def test_complex_products_of_few_rows_are_a_librarys(cpu, rows, own):
-    problem = Problem(rows, 4096, 4096, of("complex64"))
+    problem = Problem(rows, 4096, 4096, dtype_of("complex64"))
     assert is_faster(problem, cpu) == (own and cpu.kernels() != "generic")
 
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.dtypes import of
+from falcon._core.dtypes import dtype_of
 from falcon._core.options import Options
 from falcon._core.problem import Problem
 from falcon._core.rates import Rates
-from falcon._core.timing import Record
 from falcon._front import tune as tune_module
 from falcon._front.tune import COLUMNS, Measured, compare, rivals
+from falcon._tools.timing import Record
 from falcon.decision import machine as machine_module
 from falcon.decision.store import Choice, Fastest
 
@@ -243,27 +243,27 @@ def test_tune_keeps_what_was_done_until_ctrl_c(doors):
 KEYS = [
     ("float32", (300, 400, 500), {"device": 1, "threads": 1}, "ea9e6f4b9aac450a111a0f1f"),
     ("float32", (7, 9, 1), {}, "12d8ec4c7deaee9a965b104f"),
-    ("float32", (7, 9, 1), {"room": 4.5}, "4959dcfd020e67fb0e71144c"),
+    ("float32", (7, 9, 1), {"headroom": 4.5}, "4959dcfd020e67fb0e71144c"),
     ("float64", (300, 400, 500), {"threads": 3}, "5ae1708a977d4945c2cb7fa9"),
     ("float64", (300, 400, 500), {"reproducible": True}, "c4a1c72e72ab155e592b2e08"),
     ("float64", (7, 9, 1), {"device": 1, "threads": 1}, "44ce9687846b8e2b3fecae6a"),
     ("complex64", (300, 400, 500), {}, "42137e072629a6f4c2c71f76"),
-    ("complex64", (300, 400, 500), {"room": 4.5}, "89febdfeb0fa3f67e9ec5f42"),
+    ("complex64", (300, 400, 500), {"headroom": 4.5}, "89febdfeb0fa3f67e9ec5f42"),
     ("complex64", (7, 9, 1), {"threads": 3}, "e19b56d66ebfe91a06835c6e"),
     ("complex64", (7, 9, 1), {"reproducible": True}, "f0f0f0f014397d70cb3ae623"),
     ("int8", (300, 400, 500), {"device": 1, "threads": 1}, "e9c16c1cf1de16492d7c9cb0"),
     ("int8", (7, 9, 1), {}, "49f6453824c00bcad86b6d8f"),
-    ("int8", (7, 9, 1), {"room": 4.5}, "946b816e1ab83a2606facf62"),
+    ("int8", (7, 9, 1), {"headroom": 4.5}, "946b816e1ab83a2606facf62"),
     ("int64", (300, 400, 500), {"threads": 3}, "9225ffd76679ec42d5782825"),
     ("int64", (300, 400, 500), {"reproducible": True}, "f1c2cee07e94eae007df0b3a"),
     ("int64", (7, 9, 1), {"device": 1, "threads": 1}, "13dc63a0bbe618034d74a565"),
     ("bfloat16", (300, 400, 500), {}, "30f893b150bed021a81b4ce1"),
-    ("bfloat16", (300, 400, 500), {"room": 4.5}, "03a106257bf0a54aa2eae19e"),
+    ("bfloat16", (300, 400, 500), {"headroom": 4.5}, "03a106257bf0a54aa2eae19e"),
     ("bfloat16", (7, 9, 1), {"threads": 3}, "254093becb74d1fc253e13df"),
     ("bfloat16", (7, 9, 1), {"reproducible": True}, "d3f0c14fcf940cac2e5545ae"),
     ("float16", (300, 400, 500), {"device": 1, "threads": 1}, "e898e5ace47989d688e0f5f3"),
     ("float16", (7, 9, 1), {}, "9a4d60d6f3ad085fd1eef00b"),
-    ("float16", (7, 9, 1), {"room": 4.5}, "707a33e99d5510731954c9f4"),
+    ("float16", (7, 9, 1), {"headroom": 4.5}, "707a33e99d5510731954c9f4"),
     ("uint8", (300, 400, 500), {"threads": 3}, "6afdaeb8dfc85bf9ea3fae3e"),
     ("uint8", (300, 400, 500), {"reproducible": True}, "29d69b2b4b0010f1e5cb7a85"),
     ("uint8", (7, 9, 1), {"device": 1, "threads": 1}, "4ce5dc07a7de80158d8f3896"),
@@ -274,6 +274,6 @@ KEYS = [
 @pytest.mark.parametrize(("types", "sizes", "about", "key"), KEYS)
 def test_keys_of_choices_stay(types, sizes, about, key):
     """Profiles that users keep hold them, and nothing else says of which problem a choice is."""
-    operand, *result = (of(x) for x in types.split(" to "))
+    operand, *result = (dtype_of(x) for x in types.split(" to "))
     about = {"threads": 2, "result": (*result, operand.result)[0], **about}
     assert digest(Problem.of_sizes(sizes, operand, Options(), **about)) == key

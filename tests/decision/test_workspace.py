@@ -8,7 +8,7 @@ import pytest
 
 import falcon
 from falcon._backends import ENGINE
-from falcon._core.dtypes import of
+from falcon._core.dtypes import dtype_of
 from falcon._core.options import Options
 from falcon._core.rates import Rates
 from falcon._front.tune import compare
@@ -83,7 +83,7 @@ def test_a_limit_that_refuses_many_schemes_makes_few(doors):
 @pytest.mark.parametrize("limit", [8, 32])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "complex64", "int32"])
 def test_nothing_is_faster_in_a_limit_than_its_bound(dtype, limit):
-    problem, limit = Problem(1000, 1536, 1300, of(dtype), threads=2), limit * MIB
+    problem, limit = Problem(1000, 1536, 1300, dtype_of(dtype), threads=2), limit * MIB
     suited, facts = scheme_candidates().suited_to(problem, ENGINE.policy(problem))
     about = problem, facts, ENGINE, RATES
     bounds = {at: x for x, at in least_seconds(*about, most_bytes=limit)}

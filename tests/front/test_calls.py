@@ -5,7 +5,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import falcon
-from falcon._core.cpus import usable_cpus
+from falcon._tools.cpus import usable_cpus
 from falcon.decision.machine import replaced
 
 from ..contract.places import laid

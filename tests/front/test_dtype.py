@@ -9,9 +9,9 @@ import pytest
 
 import falcon
 from falcon._backends import BACKENDS
-from falcon._core.dtypes import ENGINE, PAIRS, TABLE, of
+from falcon._core.dtypes import ENGINE, PAIRS, TABLE, dtype_of
 
-INT32 = of("int32")
+INT32 = dtype_of("int32")
 BF16 = np.dtype(ml_dtypes.bfloat16)
 # Types of operands, which may be two, and of results without a conversion.
 OPERANDS = [*((row, wide) for row in ENGINE for wide in row.wide), *((x, INT32) for x in PAIRS)]
@@ -19,8 +19,8 @@ OPERANDS = [*((row, wide) for row in ENGINE for wide in row.wide), *((x, INT32) 
 
 def draw(name, shape, seed=0):
     """Integers of the full range; floats that are small whole numbers."""
-    kind, rng = of(name).numpy, np.random.default_rng(seed)
-    if of(name).is_exact:
+    kind, rng = dtype_of(name).numpy, np.random.default_rng(seed)
+    if dtype_of(name).is_exact:
         info = np.iinfo(kind)
         return rng.integers(info.min, info.max, shape, kind, endpoint=True)
     return rng.integers(-3, 4, shape).astype(kind)
@@ -28,11 +28,11 @@ def draw(name, shape, seed=0):
 
 def cast_product(a, b, dtype):
     """The product of the operands after the cast: modulo 2^64, or without rounding."""
-    wide = np.int64 if of(dtype).is_exact else np.complex128
+    wide = np.int64 if dtype_of(dtype).is_exact else np.complex128
     product = a.astype(dtype).astype(wide) @ b.astype(dtype).astype(wide)
-    if not of(dtype).is_complex and not of(dtype).is_exact:
+    if not dtype_of(dtype).is_complex and not dtype_of(dtype).is_exact:
         product = product.real
-    return product.astype(np.float32).astype(dtype) if of(dtype).itemsize == 2 else product
+    return product.astype(np.float32).astype(dtype) if dtype_of(dtype).itemsize == 2 else product
 
 
 @pytest.mark.usefixtures("engine")

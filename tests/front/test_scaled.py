@@ -49,7 +49,7 @@ def test_types_and_scales(types, dtype):
     for x in (0.3, row, np.float64(0.3), row[:1]):
         for y in (1, column, column[0], column[:, :1]):
             got = falcon.scaled_matmul(a, b, x, y, dtype=dtype)
-            same(got, exact(a, b, x, y, falcon._core.dtypes.of(dtype).numpy))
+            same(got, exact(a, b, x, y, falcon._core.dtypes.dtype_of(dtype).numpy))
     assert falcon.scaled_matmul(a, b).dtype == BF16
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import falcon
 from falcon._backends import BACKENDS
-from falcon._core.dtypes import of
+from falcon._core.dtypes import dtype_of
 from falcon._front.freivalds import Freivalds, modular_trials
 from reference.modular import modular
 
@@ -286,7 +286,7 @@ def test_it_says_where_it_cannot_tell():
 @pytest.mark.parametrize("scheme", ["classical", "strassen", "3x3x3:23", "strassen@strassen"])
 def test_the_default_follows_the_plan(name, scheme):
     random = np.random.default_rng(4)
-    kind = of(name).numpy
+    kind = dtype_of(name).numpy
     a, b = (random.standard_normal((600, 600)).astype(kind) for _ in "ab")
     with falcon.config(scheme=scheme):
         c = falcon.gemm(a, b)
@@ -342,11 +342,11 @@ def test_short_sums_beside_a_large_c(name):
         a, b, _ = product(random, name, (60, K, 500))
         c = (size * product(random, name, (60, 1, 500))[2]).astype(a.dtype)
         b[abs(b) < 0.5] = 1
-        test = Freivalds(a, b, c, alpha, beta, dtype=of(a.dtype))
+        test = Freivalds(a, b, c, alpha, beta, dtype=dtype_of(a.dtype))
         out = falcon.gemm(a, b, c, alpha=alpha, beta=beta, check="verify", scheme="classical")
         assert not test.check(out, 1.0).is_wrong
         row, left, right = (np.linalg.norm(x.astype("G")) for x in (out[7], a[7], b))
-        unit = of(a.dtype).unit_roundoff * (1 if a.dtype.itemsize < 8 else 500**0.5)
+        unit = dtype_of(a.dtype).unit_roundoff * (1 if a.dtype.itemsize < 8 else 500**0.5)
         wrong = 20 * unit * (abs(alpha) * left * right * K**0.5 + 2 * row)
         out[7, 11] += np.array(wrong).astype(a.dtype)
         assert test.check(out, 1.0).is_wrong, (K, size, alpha, beta)
@@ -361,7 +361,7 @@ def test_lines_of_any_norm_by_a_named_scheme():
         a[::3], b[:, ::5], b[:, ::7] = 1e-7 * a[::3], 1e-9 * b[:, ::5], 0
         falcon.gemm(a, b, scheme=scheme, check="verify")
         plan = falcon.plan(a, b, scheme=scheme)
-        test, c = Freivalds(a, b, dtype=of(a.dtype), uneven=plan.is_uneven), plan(a, b)
+        test, c = Freivalds(a, b, dtype=dtype_of(a.dtype), uneven=plan.is_uneven), plan(a, b)
         c[0, 0] += 100 * plan.error_bound(a, b)[0, 0]
         assert test.check(c, plan.growth).is_wrong
 
@@ -454,7 +454,7 @@ def test_alpha_and_beta_modulo_p():
     random = np.random.default_rng(8)
     a, b, c = random.integers(-99, 99, (3, 9, 9), "i4")
     for p, alpha, beta in every((2, 10, MERSENNE), (1, -3, 2**40), (0, 1, -(2**40))):
-        test = Freivalds(a, b, c, alpha, beta, dtype=of("i4"), modulus=p, seed=1)
+        test = Freivalds(a, b, c, alpha, beta, dtype=dtype_of("i4"), modulus=p, seed=1)
         out = ((alpha * modular(a, b, p).astype(object) + beta * c.astype(object)) % p).astype("i8")
         assert test.check(out, 1.0)
         out[5, 5] += 1

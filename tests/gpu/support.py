@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 import falcon
-from falcon._core.dtypes import CUDA, of
+from falcon._core.dtypes import CUDA, dtype_of
 from falcon._gpu import sources
 from falcon._gpu.arrays import library_of
 
@@ -15,7 +15,7 @@ CUPYS = ("-ftz=true", "--device-as-default-execution-space")
 
 
 def kind(name):
-    return of(name).numpy
+    return dtype_of(name).numpy
 
 
 def kernels_of(scheme, dtypes):

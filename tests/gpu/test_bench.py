@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.dtypes import of
+from falcon._core.dtypes import dtype_of
 from falcon.bench import gpu, records
 from falcon.bench.run import INCOMPLETE
 from falcon.bench.workloads import Case, Shape
@@ -158,7 +158,7 @@ def test_work_is_what_is_read_and_written(dtype, scheme, gpu_stages):
     """The bytes and operations that rates are made of."""
     size = 4096 if scheme == "strassen" else 3072  # a multiple of every format
     plan = falcon.plan((size, size), (size, size), dtype, backend="gpu", scheme=scheme)
-    (m, k, n), rank, row = plan.scheme.format, plan.scheme.rank, of(dtype)
+    (m, k, n), rank, row = plan.scheme.format, plan.scheme.rank, dtype_of(dtype)
     item, sums = row.itemsize, row.accumulator.itemsize
     assert gpu_stages.work_of(plan) == pytest.approx({
         "norms": 2 * size**2 * item,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.dtypes import of
+from falcon._core.dtypes import dtype_of
 
 from .support import on_device, whole
 
@@ -76,7 +76,9 @@ def test_batches_and_vectors(cupy, scheme, shapes):
                                    ("complex64", "complex128", "complex128")])  # fmt: skip
 def test_types(cupy, types, orders):
     a, b = numbers((12, 15), 1), numbers((15, 11), 2)
-    a, b = (x if of(kind).is_complex else x.real for x, kind in zip((a, b), types, strict=False))
+    a, b = (
+        x if dtype_of(kind).is_complex else x.real for x, kind in zip((a, b), types, strict=False)
+    )
     x, y = (on_device(cupy, v, k, o) for v, k, o in zip((a, b), types, orders, strict=False))
     for how in ({}, {"alpha": 2 - 1j}):
         product = falcon.gemm(x, y, **how)
@@ -283,7 +285,7 @@ def test_native_products_are_the_librarys(cupy, state, dtype):
 )
 def test_the_copy_of_b_is_part_of_a_schemes_time(cupy, size, by):
     plan = falcon.plan((size,) * 2, (size,) * 2, "complex128", backend="gpu", reproducible=True)
-    assert plan.method.layout.operand is of(by)
+    assert plan.method.layout.operand is dtype_of(by)
 
 
 @pytest.mark.parametrize("scheme", ["classical", "strassen", "4x4x4:49"])

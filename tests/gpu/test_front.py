@@ -11,8 +11,8 @@ import pytest
 
 import falcon
 from falcon._backends import device_backend
-from falcon._front.adapters.device import of_arrays
 from falcon._gpu import available, cublas, workspaces
+from falcon._gpu.adapter import of_arrays
 from falcon._gpu.runner import Steps
 
 from .conftest import forget

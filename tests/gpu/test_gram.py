@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.dtypes import CUDA, of
+from falcon._core.dtypes import CUDA, dtype_of
 from falcon._gpu.geometry import triangle
 
 from .support import kind, norms_of, on_device, whole
@@ -74,7 +74,7 @@ def test_errors_and_symmetry(cupy, dtype, how):
     found = cupy.asnumpy(made(cupy, x, dtype, "C", arithmetic=how)).astype(float)
     np.testing.assert_array_equal(found, found.T)
     exact = x.T.astype(np.longdouble) @ x.astype(np.longdouble)
-    allowed = 3 * of(dtype).unit_roundoff * np.sqrt(K) * norms_of(x.T, x)
+    allowed = 3 * dtype_of(dtype).unit_roundoff * np.sqrt(K) * norms_of(x.T, x)
     assert (np.abs(found - exact) <= allowed).all()
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.timing import Estimate
 from falcon._gpu import cublas, device, workspaces
 from falcon._gpu.arrays import _Torch
+from falcon._tools.timing import Estimate
 
 from .conftest import forget
 from .fake_cupy import State

@@ -9,7 +9,7 @@ import pytest
 
 import falcon
 from falcon._backends import device_backend
-from falcon._core.dtypes import of
+from falcon._core.dtypes import dtype_of
 from falcon._core.options import Options
 from falcon._gpu import model, rates, workspaces
 from falcon.decision import machine
@@ -23,7 +23,7 @@ RATES = rates.DeviceRates(50e12, 50e12, 50e12, 4e12, 3e-6, 132, 50 * 2**20)
 
 
 def predicted(size, scheme, dtype="float32", *, packed=False, rates=RATES):
-    problem = Problem(size, size, size, of(dtype), packed=packed, device=0)
+    problem = Problem(size, size, size, dtype_of(dtype), packed=packed, device=0)
     (method,) = device_backend().candidates(problem, (scheme and falcon.schemes.get(scheme),), None)
     return dict(model.seconds(problem, method, rates))
 
@@ -89,7 +89,7 @@ def test_the_least_gain(cupy, monkeypatch, doors, dtype, gain):
 def measured(dtype, device=0, arithmetic="native"):
     """The rates that the decision uses for a device: stored, or measured."""
     gpu, options = device_backend(), Options(arithmetic=arithmetic)
-    problem = Problem.of_sizes((1, 1, 1), of(dtype), options, device=device)
+    problem = Problem.of_sizes((1, 1, 1), dtype_of(dtype), options, device=device)
     return decide.rates(gpu, problem, [gpu], named_row(problem, options))
 
 
@@ -138,7 +138,7 @@ def test_measuring_frees_its_memory_and_is_tried_again(cupy, state, doors):
 def test_blocks_of_random_data_differ(cupy):
     """Else the sums of an LCMA would be zeros, which a GPU multiplies faster."""
     size = 2048
-    data = rates.random_matrix(size, size, of("float32"), 0).owner
+    data = rates.random_matrix(size, size, dtype_of("float32"), 0).owner
     host = cupy.asnumpy(data).view("float32")[: size * size].reshape(size, size)
     for parts in (2, 4):
         blocks = [x for rows in np.split(host, parts) for x in np.split(rows, parts, axis=1)]
@@ -154,7 +154,7 @@ def test_empty_kernels_are_launched_while_the_device_is_busy(cupy, state, monkey
         return event()
 
     monkeypatch.setattr(rates.device, "event", recorded)
-    rates.measure(0, of("float32"))
+    rates.measure(0, dtype_of("float32"))
     pairs = list(zip(events[::2], events[1::2], strict=True))[-5:]
     for (launches, before), (until, after) in pairs:
         assert (until - launches, after) == (rates._EMPTY_LAUNCHES, before)

@@ -143,8 +143,8 @@ def test_kernels_that_write_parts(name, architecture):
     """A vector of every part is written by one instruction."""
     classical = falcon.schemes.classical(1, 1, 1)
     scheme = classical if name == "classical" else falcon.schemes.get(name)
-    rows = [x for x in BY_ARITHMETIC_ON_GPUS.values() if x.parts > 1]
-    units = {sources.combine_in(scheme, row, x): row.parts for row in rows for x in (False, True)}
+    rows = [x for x in BY_ARITHMETIC_ON_GPUS.values() if x.splits > 1]
+    units = {sources.combine_in(scheme, row, x): row.splits for row in rows for x in (False, True)}
     moved = {
         unit.name: max(x.width * (4 * x.program.n_inputs + 2 * parts * x.program.n_outputs)
                        for x in unit.fits)

@@ -204,7 +204,7 @@ def test_lines_that_parts_do_not_hold_are_native(cupy, state, case):
 @pytest.mark.parametrize("arithmetic", KINDS)
 def test_products_of_one_magnitude_are_one_product(cupy, state, arithmetic):
     """The parts lie along the inner dimension; the means are the first, then the smallest."""
-    parts = BY_ARITHMETIC_ON_GPUS[arithmetic].parts
+    parts = BY_ARITHMETIC_ON_GPUS[arithmetic].splits
     a, b = (on_device(cupy, whole((64, 64), x), "float32") for x in (1, 2))
     for scheme, batch, inner in (("classical", 1, 64), ("strassen", 7, 32)):
         state.products.clear()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.dtypes import of
+from falcon._core.dtypes import dtype_of
 from falcon._gpu import device, rates, workspaces
 from falcon._gpu.arrays import Library
 
@@ -113,10 +113,10 @@ def test_rates_of_known_devices_are_shipped(cupy, monkeypatch, doors):
     backend = falcon.plan((64, 64), (64, 64), "float32", backend="gpu").backend
     on_architecture(monkeypatch, 9, b"NVIDIA H200")
     doors.measured_on_gpu("measured")
-    assert backend.measure(of("float64"), 1, device=0).multiply == 6.03e13
-    assert backend.measure(of("float64"), 1, device=0).multiprocessors == 8
+    assert backend.measure(dtype_of("float64"), 1, device=0).multiply == 6.03e13
+    assert backend.measure(dtype_of("float64"), 1, device=0).multiprocessors == 8
     on_architecture(monkeypatch, 9)
-    assert backend.measure(of("float64"), 1, device=0) == "measured"
+    assert backend.measure(dtype_of("float64"), 1, device=0) == "measured"
 
 
 def test_calls_are_recalled_by_the_types_of_arguments(cupy, state):

@@ -12,7 +12,7 @@ import pytest
 
 import falcon
 from falcon._backends import available_backends
-from falcon._core.dtypes import of
+from falcon._core.dtypes import dtype_of
 from falcon._core.options import Options
 from falcon._grade.probes import Subject
 from falcon._grade.products import Products
@@ -21,7 +21,7 @@ from ..doors import Problem
 from ..test_every_scheme import MORE, NAMES
 
 SIZE = 109  # divided by no format
-_FLOAT = Problem.of_sizes((512,) * 3, of("float32"), Options())
+_FLOAT = Problem.of_sizes((512,) * 3, dtype_of("float32"), Options())
 BACKENDS = [x.name for x in available_backends() if not x.why_classical_only(_FLOAT)]
 # The NumPy backend runs the same code for both types.
 CASES = [(x, y) for x in BACKENDS for y in ("float32", "float64")[: 1 + (x == "cpu")]]

@@ -12,7 +12,7 @@ import pytest
 
 import falcon
 from falcon._core.options import FIELDS, LINEAR
-from falcon._core.timing import Estimate
+from falcon._tools.timing import Estimate
 
 from ..support import python
 from .support import DTYPES, check_gradients, config, exact, integers, layer
@@ -32,7 +32,7 @@ def packs(doors):
         assert options["threads"] == torch.get_num_threads()
         return tuple(b.shape)
 
-    return doors.watched(packed, "make", seen=seen)
+    return doors.watched(packed, "make_packed", seen=seen)
 
 
 def test_its_options_are_those_that_layers_take():

@@ -5,7 +5,7 @@ from contextlib import nullcontext
 import pytest
 
 import falcon
-from falcon._core.timing import Estimate, Record
+from falcon._tools.timing import Estimate, Record
 
 torch = pytest.importorskip("torch")
 convert = pytest.importorskip("falcon.torch.convert")

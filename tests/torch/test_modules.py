@@ -220,7 +220,7 @@ def test_layers_without_memory_for_panels_are_torchs(doors):
             raise MemoryError
         room.pop()
 
-    doors.watched(falcon.torch.packed, "make", seen=seen)
+    doors.watched(falcon.torch.packed, "make_packed", seen=seen)
     rows = convert_(model, config()).rows
     assert [row["reason"] for row in rows] == ["", *["no memory for panels"] * 2]
     assert [type(x) for x in model] == [falcon.torch.FalconLinear, nn.Linear, nn.Linear]

@@ -2,11 +2,12 @@
 
 ::
 
-    gemm, matmul, gram, einsum ... --> enter: the adapter of the call, and views of its operands
+    gemm, matmul, gram ... --> adapt_operands: the adapter of the call, and views of its operands
                                           |
     host.py     NumPy's arrays, and all that converts to them; torch's tensors, and arrays of any
                 other library that has ``__dlpack__``, which are multiplied by way of NumPy's views
-    device.py   CuPy's arrays and torch's tensors in GPU memory
+
+CuPy's arrays and torch's tensors in GPU memory are those of `falcon._gpu.adapter`.
 
 To add a library in host memory: a class as `Torch`, and its place in `host.LIBRARIES`. On a GPU: a
 class in `falcon._gpu.arrays`.
@@ -30,7 +31,7 @@ from . import host
 
 
 class Adapter(Protocol):
-    """The interface; `x` is always an array as `enter` returns it, but for `wrap`'s."""
+    """The interface; `x` is always an array as `adapt_operands` returns it, but for `wrap`'s."""
 
     @property
     def device(self) -> int | None:
@@ -82,7 +83,7 @@ class Adapter(Protocol):
         """Describe how an array lies in memory, with all its axes."""
 
 
-def enter(**operands: Any) -> tuple[Any, ...]:
+def adapt_operands(**operands: Any) -> tuple[Any, ...]:
     """Return the adapter of a call, and its operands in their order: the one door for arrays.
 
     Arrays of other libraries in host memory become NumPy's views of them; all else, None and what
@@ -105,13 +106,13 @@ def enter(**operands: Any) -> tuple[Any, ...]:
             raise ValueError(f"{name} was packed for backend {x.backend!r}, but a is in GPU memory")
         if x is not None:
             arrays[name] = x.source if isinstance(x, PackedOperand) else x
-    from .device import of_arrays  # imported when first needed: 30 ms
+    from falcon._gpu.adapter import of_arrays  # imported when first needed: 30 ms
 
     return _checked(operands, of_arrays(arrays), *operands.values())
 
 
 def _checked(operands: dict[str, Any], adapter: Adapter, *views: Any) -> tuple[Any, ...]:
-    """Return what `enter` does; raise ValueError where elements of `out` share memory."""
+    """Return what `adapt_operands` does; raise ValueError where elements of `out` share memory."""
     out = dict(zip(operands, views, strict=True)).get("out")
     if out is not None and (adapter.device is not None or isinstance(out, np.ndarray)):
         checked_out(adapter.matrix(out))

@@ -13,10 +13,10 @@ import numpy as np
 from falcon._core.arrays import has_own_rules, is_dense, to_array, to_target
 from falcon._core.dtypes import DType, find, find_torch, native
 from falcon._core.matrix import Matrix, of_array
-from falcon._core.packed import PackedOperand
+from falcon._core.packed import PackedOperand, refuse_packed
 from falcon._core.where import is_on_gpu
 
-from ..validate import check_numeric, refuse_packed
+from ..validate import check_numeric
 
 _HERE = nullcontext()
 
@@ -242,7 +242,7 @@ def library_of(x: Any) -> Numpy:
 
 
 def viewed(operands: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the adapter of a call in host memory, and its operands: see `enter`."""
+    """Return the adapter of a call in host memory, and its operands: see `adapt_operands`."""
     adapter, views = NUMPY, []
     for name, x in operands.items():
         library = library_of(x)

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from falcon._core.locks import importing
 from falcon._core.options import Options
 from falcon._core.problem import Problem
+from falcon._tools.locks import importing
 
 
 class Rule(NamedTuple):

@@ -32,7 +32,7 @@ from falcon.schemes import Scheme
 # Shortest slice of K that is worth a pass over C, and one for which moduli are chosen besides K.
 _SHORTEST, _LONG = 256, 2048
 # How many times the largest sum moduli leave room for: sums of no scheme, of one and two levels.
-_ROOMS = 1, 16, 64
+_HEADROOMS = 1, 16, 64
 # By how much a scheme may be faster than the classical algorithm, at most.
 _MOST_GAIN = 1.5
 # To how many times the least number of slices K is cut: schemes then have more room.
@@ -176,12 +176,12 @@ def _ways(
             continue
         is_one = modulus and modulus // 2 <= most
         found: list[Residues | None] = [Residues(results, kind)] if is_one else []
-        for room in (1,) if kind.is_exact or scheme is not None else _ROOMS:
+        for headroom in (1,) if kind.is_exact or scheme is not None else _HEADROOMS:
             for longest in {K, min(K, _LONG)}:
-                sums = min(room * growth * (longest + rounded_up), 2.0**40)
+                sums = min(headroom * growth * (longest + rounded_up), 2.0**40)
                 found.append(Residues.several(results, kind, sums, bound))
         for way in dict.fromkeys(found):
-            longest = 0 if way is None else min(int(way.room(1) / growth) - rounded_up, K)
+            longest = 0 if way is None else min(int(way.headroom(1) / growth) - rounded_up, K)
             if way is not None and longest >= min(K, _SHORTEST):
                 yield way, longest
 
@@ -207,7 +207,7 @@ def _planned(
 def _plan(problem: Problem, way: Residues, slices: Sequence[Plan], options: Options) -> Plan:
     """Return the plan of a product in slices of K, all but the last as long as the first."""
     first, step, count = slices[0], slices[0].problem.K, len(slices)
-    bits = log2(max(growth_of_sums(first.scheme) * way.most / way.room(step), 1))
+    bits = log2(max(growth_of_sums(first.scheme) * way.most / way.headroom(step), 1))
     cut = "one slice" if count == 1 else f"{count} slices"
     moduli = ", ".join(map(str, way.results))
     why = f"exact modulo {moduli}: in {cut} of K, sums stay below 2^{bits:.1f}"
@@ -242,7 +242,7 @@ def _of_parts(options: Options, nbytes: int, backends: Sequence[Backend]) -> Opt
 def _part(problem: Problem, way: Residues, K: int, options: Options) -> Problem:
     """Describe the product of the residues of a slice of K of that length."""
     about: dict[str, Any] = {"packed": problem.packed, "result": way.sums}
-    about["room"] = 0.0 if way.kind.is_exact else way.room(K)
+    about["headroom"] = 0.0 if way.kind.is_exact else way.headroom(K)
     sizes = max(problem.M, 1), max(problem.N, 1), K
     return Problem.of_sizes(sizes, way.kind, options, **about)
 
@@ -254,7 +254,7 @@ def _candidate(
     part, count, name = made.parts[0].plan, len(made.parts), made.method.name
     moduli, engine = len(way.moduli), min(backends, key=lambda x: x.is_library)
     M, N, K = problem.M, problem.N, problem.K
-    known = rates(part.backend, part.problem, backends, part.method.operand)
+    known = rates(part.backend, part.problem, backends, part.method.compute_type)
     times = part.backend.predicted(part.problem, part.method, known)
     sums = count * M * N
     nbytes = way.nbytes(M, N, K) + (count - 1) * way.nbytes(M, N, 0)

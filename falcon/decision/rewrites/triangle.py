@@ -103,7 +103,7 @@ def _chosen(search: Search) -> Plan:
         corner.method.fused_output,
         rounded_growth=max(x.plan.method.growth for x in parts),
         name=f"{corner.method.label} off the diagonal",
-        operand=corner.method.operand,
+        compute_type=corner.method.compute_type,
     )
     made = Candidate(method, times)
     if not by_name and made.total * policy.least_gain > _total(whole):

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from falcon import schemes
-from falcon._core.progress import Progress
+from falcon._tools.progress import Progress
 from falcon.schemes import Scheme
 from falcon.schemes.writing import to_json
 

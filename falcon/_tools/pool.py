@@ -40,12 +40,12 @@ class Pool:
         """
         with self._lock.lock:
             self._allowed = max(self._allowed, allowed)
-            held, room = sorted([*self._kept, workspace], key=_size, reverse=True), self._allowed
-            self._kept = []
+            held, self._kept = sorted([*self._kept, workspace], key=_size, reverse=True), []
+            bytes_left = self._allowed
             for x in held:
-                if x.nbytes <= room:
+                if x.nbytes <= bytes_left:
                     self._kept.append(x)
-                    room -= x.nbytes
+                    bytes_left -= x.nbytes
 
     def clear(self) -> None:
         """Free what is kept, and keep no more than `limit` again."""

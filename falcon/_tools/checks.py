@@ -9,8 +9,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from falcon.schemes import Scheme
-
 Check = Literal["none", "finite", "verify"]
 
 
@@ -44,13 +42,6 @@ def check_backend(name: str, value: Any) -> str:
     """A name; whether there is such a backend is checked by `falcon._backends`."""
     if not isinstance(value, str):
         raise TypeError(f"{name} is {value!r}; expected a str")
-    return value
-
-
-def check_scheme(name: str, value: Any) -> str | Scheme:
-    """A name or a Scheme; names are looked up later, in `falcon._front.planner`."""
-    if not isinstance(value, str | Scheme):
-        raise TypeError(f"{name} is of type {type(value).__name__}; expected a name or a Scheme")
     return value
 
 

@@ -1,4 +1,4 @@
-"""CuPy arrays and torch tensors in GPU memory.
+"""Operands of calls that are CuPy arrays and torch tensors in GPU memory.
 
 No data is moved: operands stay where they are, the result is an array of the caller's library, and
 all work runs in the caller's current stream, without waiting for it.
@@ -10,18 +10,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from falcon._backends import DEVICE, get_backend
-from falcon._core.dtypes import DType, of
+from falcon._core.dtypes import DType, dtype_of
 from falcon._core.matrix import Matrix
-from falcon._core.packed import PackedOperand
+from falcon._core.packed import PackedOperand, refuse_packed
 from falcon._core.where import device_of
-from falcon._gpu import kernels, workspaces
-from falcon._gpu.arrays import Library, library_of
-from falcon._gpu.device import current, on
-from falcon._gpu.operands import duplicate
-from falcon._gpu.steps import run
 
-from ..validate import refuse_packed
+from . import kernels, workspaces
+from .arrays import Library, library_of
+from .device import current, on
+from .operands import duplicate
+from .steps import run
 
 
 def of_arrays(arrays: dict[str, Any]) -> Device:
@@ -55,7 +53,6 @@ def of_arrays(arrays: dict[str, Any]) -> Device:
 
 def current_device() -> Device:
     """Return the adapter to plan for shapes, without arrays, on the current device."""
-    get_backend(DEVICE)
     return Device(Library(), current())
 
 
@@ -87,7 +84,7 @@ class Device:
         return out
 
     def dtype(self, x: Any) -> DType | None:
-        return of(x.dtype) if isinstance(x, PackedOperand) else self.library.dtype(x)
+        return dtype_of(x.dtype) if isinstance(x, PackedOperand) else self.library.dtype(x)
 
     def empty(self, shape: tuple[int, ...], dtype: DType, like: Sequence[Any] = ()) -> Any:
         """Make an array by rows; falcon's buffers are made so too, which a graph may need again."""
@@ -114,8 +111,8 @@ class Device:
         """Call the library's own einsum, for copies of arrays of another dtype."""
         cast = list(arrays)
         for i, x in enumerate(arrays):
-            if dtype is not None and self.dtype(x) is not of(dtype):
-                cast[i] = self.empty(tuple(x.shape), of(dtype))
+            if dtype is not None and self.dtype(x) is not dtype_of(dtype):
+                cast[i] = self.empty(tuple(x.shape), dtype_of(dtype))
                 self.copy(x, cast[i])
         return self.library.einsum(text, cast)
 
