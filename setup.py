@@ -239,11 +239,8 @@ class BuildOptional(build_ext):
 
 def scheme_codes() -> str:
     """Return C text of the sums of some schemes, written by falcon.codegen in another process."""
-    lines = ["import sys, types"]
-    for name in ("falcon", "falcon._core"):  # whose modules need what is not there yet
-        folder = str(ROOT.joinpath(*name.split(".")))
-        lines += [f"sys.modules[{name!r}] = x = types.ModuleType({name!r})"]
-        lines += [f"x.__path__ = [{folder!r}]"]
+    lines = ["import sys, types", "x = sys.modules['falcon'] = types.ModuleType('falcon')"]
+    lines += [f"x.__path__ = [{str(ROOT / 'falcon')!r}]"]  # falcon itself needs compiled parts
     lines += ["from falcon.codegen.cpu_emit import header_of"]
     lines += [f"sys.stdout.write(header_of({TABLE.CODED!r}))"]
     command = [sys.executable, "-c", "\n".join(lines)]
