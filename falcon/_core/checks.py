@@ -12,6 +12,7 @@ import numpy as np
 from falcon.schemes import Scheme
 
 Check = Literal["none", "finite", "verify"]
+Overflow = Literal["wrap", "raise"]
 
 
 def parse_bytes(text: str) -> int:

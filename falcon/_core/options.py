@@ -209,6 +209,15 @@ class Options:
         int,
         taken_by=(*_ALL, TUNES),
     )
+    overflow: str = _option(
+        "wrap",
+        "FALCON_OVERFLOW",
+        """{"wrap", "raise"}
+        "wrap": integers wrap, as NumPy's. "raise": OverflowError where a result does not fit its
+        type, which names the first entry; nothing is written.""",
+        partial(checks.check_choice, get_args(checks.Overflow)),
+        taken_by=(CALLS,),
+    )
     # Which of these are keywords of the call: such a one raises for products that it does not fit,
     # a setting is for those that it fits.
     given: frozenset[str] = field(default=frozenset(), repr=False)
