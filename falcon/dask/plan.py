@@ -241,6 +241,11 @@ def plan_product(
     if len(on.kernels) > 1 and options.arithmetic == "auto":
         options = replace(options, arithmetic="native")  # what all workers can run
     operand, result = _types(x, y, c, dtype, options)
+    if options.overflow == "raise" and result.is_exact and len(grid.K) > 1:
+        raise ValueError(
+            f"overflow='raise' needs whole sums, and K is cut into {len(grid.K)} chunks; make it "
+            "one chunk, or ask for a wider dtype"
+        )
     products, runs = _tasks(grid, x, y, result, on, reread)
     advice = tuple(_advice(grid, x, y, on, reread))
     made = GridPlan(grid, operand, result, options, on, None, products, runs, reread,
