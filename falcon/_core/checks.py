@@ -12,7 +12,7 @@ import numpy as np
 from falcon.schemes import Scheme
 
 Check = Literal["none", "finite", "verify"]
-Overflow = Literal["wrap", "raise"]
+Overflow = Literal["wrap", "raise", "widen"]
 
 
 def parse_bytes(text: str) -> int:

@@ -212,9 +212,9 @@ class Options:
     overflow: str = _option(
         "wrap",
         "FALCON_OVERFLOW",
-        """{"wrap", "raise"}
-        "wrap": integers wrap, as NumPy's. "raise": OverflowError where a result does not fit its
-        type, which names the first entry; nothing is written.""",
+        """{"wrap", "raise", "widen"}
+        Integers wrap, as NumPy's; or raise OverflowError, which names the first entry that does not
+        fit; or have results of 32 or 64 bits, or more, that hold them (docs/types.md).""",
         partial(checks.check_choice, get_args(checks.Overflow)),
         taken_by=(CALLS,),
     )

@@ -11,7 +11,7 @@ import numpy as np
 
 from falcon._core.arrays import Host
 from falcon._core.centring import Totals
-from falcon._core.dtypes import BY_ARITHMETIC, ENGINE, DType
+from falcon._core.dtypes import BY_ARITHMETIC, BY_FLOAT, ENGINE, INT64, DType, find
 from falcon._core.locks import importing
 from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import PackedOperand
@@ -22,7 +22,7 @@ from falcon._core.rates import Rates
 from falcon.schemes import M3, M4, ComplexScheme, Scheme
 
 from .extension import has_kernel, isa, why_unavailable
-from .operands import readable
+from .operands import is_aligned, readable
 from .residues import modulo
 
 try:
@@ -108,6 +108,24 @@ class CpuBackend(Host):
     ) -> None:
         """Reduce sums modulo p by the engine."""
         modulo(terms, parts, modulus, carry, threads)
+
+    def measured(self, x: np.ndarray, axis: int, threads: int, units: Any = None) -> Any:
+        """Return the sums of squares of rows (axis 0) or columns (1), and of their elements.
+
+        Of real floats, and of int64 as float64, multiplied by `units` first. None: of others.
+        """
+        row = find(x.dtype)
+        kind = BY_FLOAT[row] if row is INT64 else row
+        if kind is None or kind.engine is None or kind.is_complex or why_unavailable() is not None:
+            return None
+        is_able = kind is not row or not kind.is_exact
+        if not is_able or not is_aligned(x) or not x.dtype.isnative:
+            return None
+        lines, steps = x.shape[axis], x.shape[1 - axis]
+        squares, totals = np.empty(lines), np.empty((2, lines))
+        how = axis, threads, isa(), kind.engine, np.array([0, steps]), totals, units
+        _core.norms(x, squares, *how)
+        return squares, totals.sum(axis=0)
 
     def without_plans(self, library: Callable[..., Any]) -> Callable[..., Any] | None:
         """Return a function of a, b and out that multiplies small float arrays; of others None.

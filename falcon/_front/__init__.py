@@ -21,6 +21,7 @@
     views.py     operands seen as other matrices: batches, vectors, complex by real
     buffers.py   copies that a call makes, taken from its workspace limit
     verified.py  a product that is tested by Freivalds' check: check="verify"
+    overflow.py  products of integers that raise where they overflow: overflow="raise"
     freivalds.py Freivalds' test of a product in O(n^2), by rows
     planner.py   from options to a cached plan
     calls.py     small calls, and calls seen before, without planning

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from falcon._core.dtypes import DType, of
 from falcon._core.keywords import CallOptions, takes_options
+from falcon._core.locks import importing
 from falcon._core.options import KEYWORDS, Options, merged
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
@@ -19,7 +20,8 @@ from falcon._numpy import original
 
 from . import booleans
 from .adapters import Adapter, enter
-from .arithmetic import alike, check_cast, check_out, operand_type, result_type
+from .adapters.host import NUMPY
+from .arithmetic import alike, check_cast, check_out, operand_type, result_type, terms_of
 from .buffers import without
 from .calls import State, recall, remember, stated
 from .execute import Product, multiply
@@ -90,7 +92,16 @@ def matmul(
     if isinstance(b, PackedOperand):
         result = _by_packed(adapter, a, b, target, dtype, options)
     else:
-        result = _product(adapter, a, b, target, dtype, options, arguments)
+        try:
+            result = _product(adapter, a, b, target, dtype, options, arguments)
+        except OverflowError as error:
+            chosen = merged("matmul", KEYWORDS, options)
+            is_asked = chosen.overflow == "widen" and dtype is out is None and adapter is NUMPY
+            if not is_asked:
+                raise
+            with importing():
+                from .overflow import in_python
+            result = in_python(error, a, b)
     return adapter.wrap(result) if out is None else out
 
 
@@ -103,6 +114,8 @@ def _product(
     if dtype is None and booleans.are_counted(a, b, out, chosen):
         counts = matmul(a.view(np.uint8), b.view(np.uint8), dtype="int32", **options)
         return np.not_equal(counts, 0, out=out)
+    if chosen.overflow != "wrap":
+        a, b = booleans.as_integers(a, b)  # else they are NumPy's
     if isinstance(chosen.modulus, tuple):
         result, done = _by_moduli(adapter, a, b, out, dtype, chosen)
         remember((a, b, None, out), arguments, state, done, result, adapter)
@@ -114,7 +127,8 @@ def _product(
     target = None if out is None else adapter.target(out)
     with adapter.current():
         read = {"a": left, "b": right}
-        written = result_type(adapter, read, dtype, target, chosen.one_modulus)
+        terms = terms_of(left, chosen)
+        written = result_type(adapter, read, dtype, target, chosen.one_modulus, terms)
         types = operand_type(adapter, [left, right], written, chosen), written
         like = alike(dtype, (left, right))
         result, done = _multiplied(adapter, left, right, target, types, like, chosen)

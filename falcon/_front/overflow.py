@@ -1,179 +1,233 @@
-"""``overflow="raise"``: products of integers that do not fit their type raise OverflowError.
+"""``overflow=``: products of integers whose results are the right numbers, or that raise.
 
 ::
 
-    largest magnitudes, then norms of lines --> no sum is too large: the product, as any other
-                     else: the product c in new memory, and d, the same in float64, whose errors
-                     are bounded: the right value is c + 2^w round((d - c) / 2^w)
+    largest magnitudes, or norms of lines --> no result is too large: the product, as any other
+    results of less than 32 bits          --> the product in int32, where no sum wraps
+    else: the product c in new memory, and d, the same in float64, whose errors are bounded. Where
+          these leave it open, the right value is c + 2^w round((d - c) / 2^w), c of w bits
 
-where c has w bits. Integers of 64 bits may leave more than one multiple of 2^w possible: c is then
-compared with the right values modulo two primes of 62 bits, of which no such multiple is one.
+Errors may be as large as 2^w if w is 64. c is then compared with the right values modulo three
+numbers of 62 bits, of which no multiple of 2^w is one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from math import isqrt
+from math import isqrt, prod
 from typing import Any
 
 import numpy as np
 
-from falcon._core.dtypes import FLOAT64, of
+from falcon._backends import ENGINE
+from falcon._core.dtypes import FLOAT64, INT32, INT64, DType, of
+from falcon._core.observe import warn_caller
+from falcon._core.options import threads_of
 from falcon._core.packed import PackedOperand
 from falcon._core.symmetric import copy_triangle
 
+from .arithmetic import operand_type, wider
 from .buffers import without
+from .validate import scalar
 
 Multiply = Callable[[Any], Any]  # `execute.multiply`
 
-_STRIP = 2**21  # elements that are measured, or multiplied by float64, at a time
-_PRIMES = 2**62 - 57, 2**62 - 87
-_ROUNDING = 2.0**-53
+_STRIP = 2**16  # elements that are looked at at a time
+_PART = 2**21  # elements of the result that are computed again at a time
+_MODULI = 2**62 - 57, 2**62 - 87, 2**62 - 117  # primes
+_ROUNDING, _WRAP = 2.0**-53, {"overflow": "wrap"}
 
 
 def checked(x: Any, multiply: Multiply) -> None:
-    """Multiply a product of `execute`, or a batch.
+    """Multiply a product of `execute`, or a batch; its alpha and beta are integers of any size.
 
-    Raises OverflowError: a result does not fit its type, that of the product; nothing is written.
+    Raises OverflowError: a result does not fit its type; nothing is written.
     """
-    wraps = replace(x, options=replace(x.options, overflow="wrap"))
-    if _fits(x):
-        multiply(wraps)
-        return
-    options = without(wraps.options, x.out.shape, x.dtype)
-    whole = replace(wraps, out=x.adapter.empty(tuple(x.out.shape), x.dtype), options=options)
-    if x.symmetric:
-        whole = replace(whole, symmetric="full")
-    multiply(whole)
-    for at, one in zip(np.ndindex(*x.out.shape[:-2]), whole.matrices(), strict=True):
-        _check(one, at, multiply)
-    if x.symmetric in ("lower", "upper"):
-        copy_triangle(whole.out, x.out, x.symmetric)
-    else:
-        x.adapter.copy(whole.out, x.out)
-
-
-def _operands(x: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return a and b as they are multiplied."""
-    b = x.b
     if isinstance(x.packed, PackedOperand):
-        b = x.packed.needed_source("overflow='raise' takes b itself; keep it")
-    return x.a.astype(x.operand.left.numpy, copy=False), b.astype(x.operand.right.numpy, copy=False)
+        asked = f"overflow={x.options.overflow!r} takes b itself; keep it"
+        x = replace(x, b=x.packed.needed_source(asked))
+    options = replace(x.options, overflow="wrap")
+    kind, factors = x.dtype.numpy, (("alpha", x.alpha), ("beta", x.beta))
+    wrapped = {name: scalar(name, value, kind) for name, value in factors}
+    wraps, most, (low, high) = replace(x, options=options, **wrapped), 2**64, _range(x.dtype)
+    may_fit, is_wide = low < 0 or min(int(x.alpha), int(x.beta)) >= 0, False
+    bounds = [_by_magnitudes, _by_norms]
+    for bound in bounds[:: -1 if x.dtype is INT64 else 1]:  # the faster one first
+        most = bound(x)
+        if may_fit and most <= high:
+            multiply(wraps)
+            return
+        is_wide = x.dtype.itemsize < 4 and most < 2**31
+        if is_wide:
+            break
+    kind = INT32 if is_wide else x.dtype
+    options = without(options, x.out.shape, kind)
+    made = x.adapter.empty(tuple(x.out.shape), kind)
+    whole = replace(wraps, out=made, options=options, symmetric="full" if x.symmetric else "")
+    if is_wide:
+        types = {"operand": operand_type(x.adapter, [x.a, x.b], kind, options), "dtype": kind}
+        c = None if x.c is None else x.c.astype(np.int32)
+        exact = {"alpha": int(x.alpha), "beta": int(x.beta), "packed": None, "c": c}
+        whole = replace(whole, **types, **exact)
+    multiply(whole)
+    parts = replace(x, out=made, packed=None, symmetric="").matrices()
+    for at, one in zip(np.ndindex(*x.out.shape[:-2]), parts, strict=True):
+        _check(one, at, most, lambda y: multiply(replace(y, options=replace(y.options, **_WRAP))))
+    if x.symmetric in ("lower", "upper"):
+        copy_triangle(made, x.out, x.symmetric)
+    else:
+        x.adapter.copy(made, x.out, "unsafe")
 
 
-def _magnitude(x: np.ndarray) -> int:
-    return max(int(x.max(initial=0)), -int(x.min(initial=0)))
-
-
-def _fits(x: Any) -> bool:
-    """Whether no result can be too large, by the largest magnitudes, and by norms of lines."""
-    a, b = _operands(x)
-    low, high = _range(x)
-    if low == 0 and _is_signed(x, a, b):
-        return False  # what is below 0 does not fit
-    largest, added, factor = high, 0, abs(int(x.alpha))
-    of_a, of_b = _magnitude(a), _magnitude(b)
-    if x.c is not None:
-        added = abs(int(x.beta)) * _magnitude(x.c)
-    if a.shape[-1] * of_a * of_b * factor + added <= largest:
-        return True
-    sums = min(_largest(a, -1, 1) * of_b, of_a * _largest(b, -2, 1))
-    if sums * factor + added <= largest:
-        return True
-    squares = _largest(a, -1, 2) * _largest(b, -2, 2)
-    return (isqrt(squares) + 1) * factor + added <= largest
-
-
-def _range(x: Any) -> tuple[int, int]:
-    info = np.iinfo(x.dtype.numpy)
+def _range(kind: DType) -> tuple[int, int]:
+    info = np.iinfo(kind.numpy)
     return int(info.min), int(info.max)
 
 
-def _is_signed(x: Any, a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether a result may be negative."""
-    factors = int(x.alpha) < 0 or (x.c is not None and int(x.beta) < 0)
-    added = [] if x.c is None else [x.c]
-    return factors or any(y.dtype.kind == "i" and bool((y < 0).any()) for y in (a, b, *added))
-
-
-def _largest(x: np.ndarray, axis: int, power: int) -> int:
-    """Return a bound of the largest sum of magnitudes, or of squares, along an axis."""
-    lines = np.swapaxes(x, -1, axis) if axis == -2 else x
-    lines = lines.reshape(-1, lines.shape[-1]) if lines.flags.c_contiguous else lines
-    found = 0.0
-    for strip in _strips(lines):
-        sizes = np.abs(strip.astype(np.float64))
-        sums = np.sum(sizes if power == 1 else np.square(sizes), axis=-1)
-        found = max(found, float(sums.max(initial=0)))
-    return int(found * (1 + (x.shape[axis] + 4) * _ROUNDING)) + 1
-
-
 def _strips(x: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield rows, of all matrices of a batch, some at a time."""
+    """Yield some rows at a time, of all matrices of a batch, or columns where they lie so."""
+    if abs(x.strides[-2]) < abs(x.strides[-1]):
+        x = x.swapaxes(-1, -2)
+    step = max(1, _STRIP // max(x.shape[-1], 1))
     for at in np.ndindex(*x.shape[:-2]):
-        step = max(1, _STRIP // max(x.shape[-1], 1))
         for start in range(0, x.shape[-2], step):
             yield x[at][start : start + step]
 
 
-def _check(x: Any, at: tuple[int, ...], multiply: Multiply) -> None:
-    """Raise if an entry of a product, computed by integers that wrap, is not the right one."""
-    a, b = _operands(x)
-    c, (low, high) = x.out, _range(x)
-    half = 2.0 ** (8 * x.dtype.itemsize - 1)
-    right, columns = b.astype(np.float64), _norms(b, 0)
-    added = 0.0 if x.c is None else abs(float(x.beta))
-    step, terms = max(1, _STRIP // max(c.shape[1], 1)), a.shape[1] + 8
-    for start in range(0, len(c), step):
+def _largest(x: np.ndarray) -> int:
+    """Return the largest magnitude."""
+    ends = (max(int(y.max()), -int(y.min())) for y in _strips(x) if y.size)
+    return max(ends, default=0)
+
+
+def _by_magnitudes(x: Any) -> int:
+    """Return a number that no result exceeds: of as many products of the largest elements."""
+    return _with_added(x, x.a.shape[-1] * _largest(x.a) * _largest(x.b))
+
+
+def _by_norms(x: Any) -> int:
+    """Return such a number by Cauchy-Schwarz, of the rows of a and the columns of b."""
+    squares = [_largest_square(y, axis, x) for axis, y in enumerate((x.a, x.b))]
+    return _with_added(x, isqrt(squares[0] * squares[1]) + 1)
+
+
+def _with_added(x: Any, most: int) -> int:
+    added = 0 if x.c is None else abs(int(x.beta)) * _largest(x.c)
+    return abs(int(x.alpha)) * most + added
+
+
+def _largest_square(x: np.ndarray, axis: int, product: Any) -> int:
+    """Return a bound of the largest sum of squares, of rows (axis 0) or columns (1)."""
+    found = 0.0
+    for at in np.ndindex(*x.shape[:-2]):
+        measured = ENGINE.measured(x[at], axis, threads_of(product.options))
+        squares = np.zeros(x.shape[-2 + axis]) if measured is None else measured[0]
+        if measured is None:
+            step = max(1, _STRIP // max(x.shape[-1], 1))
+            for start in range(0, x.shape[-2], step):
+                y = x[at][start : start + step].astype(np.float64)
+                sums = np.einsum("ij,ij->j" if axis else "ij,ij->i", y, y)
+                some = slice(None) if axis else slice(start, start + step)
+                squares[some] += sums
+        found = max(found, float(squares.max(initial=0)))
+    return int(found * (1 + (x.shape[axis - 1] + 8) * _ROUNDING)) + 1
+
+
+def _check(x: Any, at: tuple[int, ...], most: int, multiply: Multiply) -> None:
+    """Raise where results, of which none exceeds `most`, do not fit; name the first."""
+    step = max(1, _PART // max(x.out.shape[1], 1))
+    for start in range(0, len(x.out), step):
         rows = slice(start, start + step)
-        near = np.empty(c[rows].shape)
-        how: dict[str, Any] = {"operand": FLOAT64, "dtype": FLOAT64, "c": None, "packed": None}
-        how |= {"options": replace(x.options, scheme="classical"), "alpha": 1, "beta": 0}
-        left = a[rows].astype(np.float64)
-        multiply(replace(x, a=left, b=right, out=near, symmetric="", **how))
-        near *= float(x.alpha)
-        errors = np.multiply.outer(_norms(a[rows], 1), columns * abs(float(x.alpha)))
+        if x.out.dtype.itemsize > x.dtype.itemsize:
+            wrong = _beyond(x.out[rows], *_range(x.dtype))
+        else:
+            wrong = _wrapped(x, rows, most, multiply)
+        if wrong is None or not wrong.any():
+            continue
+        i, j = (int(y) for y in np.argwhere(wrong)[0])
+        row, column = x.a[start + i], x.b[:, j]
+        value = int(x.alpha) * sum(int(y) * int(z) for y, z in zip(row, column, strict=True))
         if x.c is not None:
-            near += float(x.beta) * x.c[rows]
-            errors += added * np.abs(x.c[rows].astype(np.float64))
-        errors = (errors + half) * (terms * _ROUNDING)
-        turns = np.rint((near - c[rows].astype(np.float64)) / (2 * half))
-        beyond = (near - errors > high) | (near + errors < low)
-        wrong = beyond | ((errors < half / 2) & (turns != 0))
-        open_ = ~wrong & (errors >= half / 2)
-        if open_.any():
-            wrong |= open_ & _differ(x, rows, multiply)
-        if wrong.any():
-            i, j = (int(y) for y in np.argwhere(wrong)[0])
-            raise _error(x, (*at, start + i, j), a[start + i], b[:, j])
+            value += int(x.beta) * int(x.c[start + i, j])
+        place = ", ".join(map(str, (*at, start + i, j)))
+        raise _error(f"[{place}] of the product", value, x.dtype, x.options.overflow)
 
 
-def _norms(x: np.ndarray, axis: int) -> np.ndarray:
-    return np.sqrt(np.square(x.astype(np.float64)).sum(axis))
+def _error(what: str, value: int, kind: DType, overflow: str = "raise") -> OverflowError:
+    low, high = _range(kind)
+    return OverflowError(
+        f"overflow={overflow!r}: entry {what} is {value}, beyond {kind} ({low} to {high})"
+    )
 
 
-def _differ(x: Any, rows: slice, multiply: Multiply) -> np.ndarray:
-    """Return where the product is not the right one modulo a prime."""
-    a, b = _operands(x)
-    found, kind = np.zeros(x.out[rows].shape, bool), of("int64")
-    for p in _PRIMES:
+def _beyond(x: np.ndarray, low: int, high: int) -> np.ndarray | None:
+    """Return which numbers are beyond a range; None: none are."""
+    fits = all(y.min() >= low and y.max() <= high for y in _strips(x))
+    return None if fits else (x < low) | (x > high)
+
+
+def _wrapped(x: Any, rows: slice, most: int, multiply: Multiply) -> np.ndarray | None:
+    """Return where the right results, of which none exceeds `most`, are beyond the type's range."""
+    c, (low, high), half = x.out[rows], _range(x.dtype), 2.0 ** (8 * x.dtype.itemsize - 1)
+    error = (most + half) * ((x.a.shape[1] + 8) * _ROUNDING)
+    near = np.empty(c.shape)
+    a, b = (y.astype(np.float64) for y in (x.a[rows], x.b))
+    classical = replace(x.options, scheme="classical", centre=False)
+    how: dict[str, Any] = {"operand": FLOAT64, "dtype": FLOAT64, "options": classical}
+    multiply(replace(x, a=a, b=b, c=None, out=near, alpha=1.0, beta=0, **how))
+    near *= float(x.alpha)
+    if x.c is not None:
+        near += float(x.beta) * x.c[rows]
+    if near.max() + error <= high and near.min() - error >= low:
+        return None
+    wrong = (near - error > high) | (near + error < low)
+    is_open = ~wrong & ((near + error > high) | (near - error < low))
+    if is_open.any():
+        is_near = error < half / 2
+        differs = np.rint((near - c) / (2 * half)) if is_near else _differs(x, rows, multiply)
+        wrong |= is_open & (differs != 0)
+    return wrong
+
+
+def _differs(x: Any, rows: slice, multiply: Multiply) -> np.ndarray:
+    """Return where results are not the right ones modulo some numbers."""
+    c, found = None if x.c is None else x.c[rows], np.zeros(x.out[rows].shape, bool)
+    for p in _MODULI:
         right = np.empty(found.shape, np.int64)
-        c = None if x.c is None else x.c[rows]
-        how: dict[str, Any] = {"operand": kind, "dtype": kind, "packed": None, "symmetric": ""}
+        how: dict[str, Any] = {"operand": INT64, "dtype": INT64, "out": right, "c": c}
         how["options"] = replace(x.options, scheme="auto", modulus=p)
-        multiply(replace(x, a=a[rows], b=b, c=c, out=right, **how))
+        multiply(replace(x, a=x.a[rows], alpha=int(x.alpha) % p, beta=int(x.beta) % p, **how))
         found |= right != (x.out[rows] % x.out.dtype.type(p)).astype(np.int64)
     return found
 
 
-def _error(x: Any, place: tuple[int, ...], row: np.ndarray, column: np.ndarray) -> OverflowError:
-    value = int(x.alpha) * sum(int(y) * int(z) for y, z in zip(row, column, strict=True))
-    if x.c is not None:
-        value += int(x.beta) * int(x.c[place[-2:]])
-    low, high = _range(x)
-    where = ", ".join(map(str, place))
-    return OverflowError(
-        f"overflow='raise': entry [{where}] of the product is {value}, beyond {x.dtype} ({low} to "
-        f"{high}); dtype= asks for a wider type"
-    )
+def in_python(error: OverflowError, a: Any, b: Any) -> np.ndarray:
+    """Return ``a @ b`` in Python's integers, and say so."""
+    warn_caller(f"{error}: the result holds Python's integers")
+    return np.asarray(np.matmul(np.asarray(a).astype(object), np.asarray(b).astype(object)))
+
+
+def of_library(
+    text: str, arrays: Sequence[np.ndarray], kind: Any, einsum: Any, widens: bool
+) -> Any:
+    """Evaluate what is no product of matrices by the array library.
+
+    Raises OverflowError: a result does not fit its type.
+    """
+    dtype = np.dtype(kind or np.result_type(*arrays))
+    inputs, output = text.split("->")
+    axes = (n for x in arrays for n in x.shape)
+    sizes = dict(zip(inputs.replace(",", ""), axes, strict=True))
+    terms = prod(n for z, n in sizes.items() if z not in output)
+    if widens and len(arrays) > 1:
+        kind = dtype = wider(of(dtype), terms).numpy
+    magnitudes = einsum(text, [abs(x.astype(np.float64)) for x in arrays], None)
+    most = np.max(magnitudes, initial=0) * (1 + (terms + 4) * _ROUNDING)
+    if most <= np.iinfo(dtype).max:
+        return einsum(text, arrays, kind)
+    exact = np.asarray(einsum(text, [x.astype(object) for x in arrays], None))
+    low, high = _range(of(dtype))
+    for at in np.argwhere((exact < low) | (exact > high)):
+        raise _error(f"{at.tolist()} of {text}", exact[tuple(at)], of(dtype))
+    return exact.astype(dtype)

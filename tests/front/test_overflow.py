@@ -138,3 +138,111 @@ def test_as_a_setting():
         on = falcon.config(overflow="raise"), falcon.accelerate(quiet=True)
         with on[0], on[1], pytest.raises(OverflowError, match="beyond int16"):
             a @ a
+
+
+def test_mixed_types_and_values_that_a_cast_would_wrap():
+    for left, right in (("i1", "u1"), ("i2", "i8"), ("u4", "i1"), ("?", "i1"), ("u2", "u1")):
+        a, b = (RANDOM.integers(0, 2, (9, 9)).astype(kind) for kind in (left, right))
+        assert (falcon.matmul(a, b, overflow="raise") == a.astype("i8") @ b.astype("i8")).all()
+        a[2] = 1 if left == "?" else np.iinfo(left).max
+        b[:, 4] = np.iinfo(right).max
+        bad = wrong(exact(a, b), np.result_type(a, b))
+        if left == "u4":
+            assert not len(bad) and falcon.matmul(a, b, overflow="raise")[2, 4] == exact(a, b)[2, 4]
+            continue
+        with pytest.raises(OverflowError) as error:
+            falcon.matmul(a, b, overflow="raise")
+        assert f"entry [{bad[0][0]}, {bad[0][1]}] of the product is" in str(error.value)
+    high = np.array([[2**63 + 5]], np.uint64)
+    with pytest.raises(OverflowError, match=f"is {2**63 + 5}, beyond int64"):
+        falcon.matmul(high, np.array([[1]], np.uint64), dtype="int64", overflow="raise")
+
+
+def test_factors_of_any_size():
+    three, four, c = (np.array([[x]], np.uint8) for x in (3, 4, 200))
+    assert falcon.gemm(three, four, c, alpha=-1, beta=1, overflow="raise") == 188
+    assert falcon.gemm(three * 0, four, alpha=300, overflow="raise") == 0
+    with pytest.raises(OverflowError, match=r"is -12, beyond uint8 \(0 to 255\)"):
+        falcon.gemm(three, four, alpha=-1, overflow="raise")
+    with pytest.raises(OverflowError, match="is 3600, beyond uint8"):
+        falcon.gemm(three, four, alpha=300, overflow="raise")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "steps", "expected"),
+    [("i1", 5, "i4"), ("u1", 5, "i4"), ("i2", 1, "i4"), ("i2", 5, "i8"), ("i4", 5, "i8"),
+     ("u4", 5, "u8"), ("i8", 5, "i8"), ("u8", 5, "u8"), ("i1", 2**17, "i8"), ("?", 5, "?"),
+     ("f4", 5, "f4")],
+)  # fmt: skip
+def test_wider_results(dtype, steps, expected):
+    a = np.ones((3, steps), dtype)
+    found = [falcon.matmul(a, a.T, overflow="widen")]
+    found += [falcon.einsum("ik,jk", a, a, overflow="widen")]
+    found += [] if dtype == "?" else [falcon.gemm(a, a.T, overflow="widen")]
+    found += [] if dtype == "?" else [falcon.gram(a, transpose=True, overflow="widen")]
+    for x in found:
+        assert x.dtype == expected and (x == (True if dtype == "?" else steps)).all()
+    if dtype[0] in "iu":
+        a[1] = np.iinfo(dtype).max
+        a[2] = np.iinfo(dtype).min
+        if exact(a, a.T).max() < 2**63:
+            assert (falcon.matmul(a, a.T, overflow="widen") == exact(a, a.T)).all()
+        out = np.zeros((3, 3), dtype)
+        with pytest.raises(OverflowError, match="overflow='widen': entry"):
+            falcon.matmul(a, a.T, out, overflow="widen")  # fixes the type
+        assert not out.any()
+        if dtype[0] == "i":
+            with pytest.raises(TypeError, match="does not cast"):
+                falcon.matmul(a, a.T, out.astype(np.uint64), overflow="widen")
+
+
+def test_integers_of_python_where_nothing_else_holds_them():
+    a = np.array([[2**62, 3], [5, -(2**61)]])
+    with pytest.warns(RuntimeWarning, match=r"\[0, 0\] .*: the result holds Python's integers"):
+        found = falcon.matmul(a, a, overflow="widen")
+    assert found.dtype == object and (found == exact(a, a)).all()
+    for call in (falcon.gemm, lambda x, y, **how: falcon.matmul(x, y, dtype="i8", **how)):
+        with pytest.raises(OverflowError, match="beyond int64"):
+            call(a, a, overflow="widen")
+
+
+def test_sums_that_are_no_products_of_matrices():
+    a = np.array([100, 27, -100], np.int8)
+    for subscripts, arrays, text in (("i,j->ij", (a, a), r"\[0, 0\] of i,j->ij is 10000"),
+                                     ("i->", (np.repeat(a, 2),), ""),
+                                     ("i,i->i", (a, a), r"\[0\] of i,i->i is 10000")):  # fmt: skip
+        with falcon.config(overflow="raise"):
+            if not text:
+                assert falcon.einsum(subscripts, *arrays) == 54
+                continue
+            with pytest.raises(OverflowError, match=text):
+                falcon.einsum(subscripts, *arrays)
+        if len(arrays) > 1:
+            wide = falcon.einsum(subscripts, *arrays, overflow="widen")
+            assert wide.dtype == np.int32 and wide.flat[0] == 10000
+        assert falcon.einsum(subscripts, *arrays).dtype == np.int8  # wraps
+    with pytest.raises(OverflowError, match="beyond int8"):
+        falcon.tensordot(a, a, 0, overflow="raise")
+    with pytest.raises(OverflowError, match="is 20729, beyond int8"):
+        falcon.dot(a, a, overflow="raise")
+    with pytest.raises(ValueError, match="takes no weights"):
+        falcon.gram(a[:, None], weights=a, overflow="raise")
+
+
+@pytest.mark.skipif(switch._loops is None, reason="NumPy's loops are not replaced here")
+def test_numpys_own_products():
+    a, one = np.full((3, 4), 100, np.int8), np.ones((3, 4), np.int8)
+    with falcon.accelerate(quiet=True):
+        assert (a @ a.T).dtype == np.int8
+        with falcon.accelerate(quiet=True, overflow="raise"):
+            for call in (lambda: a @ a.T, lambda: a[0] @ a[0], lambda: np.dot(a, a.T),
+                         lambda: np.matmul([a, one], a.T)):  # fmt: skip
+                with pytest.raises(OverflowError, match="is 40000, beyond int8"):
+                    call()
+            assert ((one @ one.T) == 4).all() and (one[:, :0] @ one.T[:0] == 0).all()
+            assert (np.ones((3, 2)) @ np.ones((2, 3)) == 2).all()
+            assert (one.astype(bool) @ one.T.astype(bool)).all()
+        assert (a @ a.T).dtype == np.int8
+    with pytest.raises(ValueError, match="overflow is 'widen'; expected one of 'wrap', 'raise'"):
+        falcon.accelerate(overflow="widen")
+    assert not switch.is_on()
