@@ -127,6 +127,15 @@ class CpuBackend(Host):
         _core.norms(x, squares, *how)
         return squares, totals.sum(axis=0)
 
+    def again(self, a: np.ndarray, b: np.ndarray, isa: str = "generic") -> np.ndarray | None:
+        """Multiply on this thread by the kernels of an instruction set; None: there are none."""
+        from .each import Kernel  # imported when first needed
+
+        row = find(a.dtype)
+        if row is None or row.engine is None or row.module != "numpy" or why_unavailable():
+            return None
+        return Kernel("", isa, row).product(a, b, row, None)
+
     def without_plans(self, library: Callable[..., Any]) -> Callable[..., Any] | None:
         """Return a function of a, b and out that multiplies small float arrays; of others None.
 
