@@ -145,7 +145,7 @@ class Options:
         """{"finite", "verify", "none"}
         "finite": if an LCMA meets a non-finite value (in the input, or by overflow of a sum), the
         product is redone classically, so that a NaN or Inf spreads no further than it would there.
-        "verify": also check the result by Freivalds' test. "none": neither.""",
+        "verify": also check the result, and make it again where it is wrong. "none": neither.""",
         partial(checks.check_choice, get_args(checks.Check)),
         taken_by=(CALLS,),
     )

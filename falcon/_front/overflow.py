@@ -50,16 +50,15 @@ def checked(x: Any, multiply: Multiply) -> None:
     options = replace(x.options, overflow="wrap")
     kind, factors = x.dtype.numpy, (("alpha", x.alpha), ("beta", x.beta))
     wrapped = {name: scalar(name, value, kind) for name, value in factors}
-    wraps, most, (low, high) = replace(x, options=options, **wrapped), 2**64, _range(x.dtype)
-    may_fit, is_wide = low < 0 or min(int(x.alpha), int(x.beta)) >= 0, False
+    wraps, (low, high) = replace(x, options=options, **wrapped), _range(x.dtype)
+    may_fit = low < 0 or min(int(x.alpha), int(x.beta)) >= 0
     bounds = [_by_magnitudes, _by_norms]
     for bound in bounds[:: -1 if x.dtype is INT64 else 1]:  # the faster one first
         most = bound(x)
         if may_fit and most <= high:
             multiply(wraps)
             return
-        is_wide = x.dtype.itemsize < 4 and most < 2**31
-        if is_wide:
+        if is_wide := x.dtype.itemsize < 4 and most < 2**31:
             break
     kind = INT32 if is_wide else x.dtype
     options = without(options, x.out.shape, kind)
@@ -119,17 +118,11 @@ def _with_added(x: Any, most: int) -> int:
 
 def _largest_square(x: np.ndarray, axis: int, product: Any) -> int:
     """Return a bound of the largest sum of squares, of rows (axis 0) or columns (1)."""
-    found = 0.0
-    for at in np.ndindex(*x.shape[:-2]):
-        measured = ENGINE.measured(x[at], axis, threads_of(product.options))
-        squares = np.zeros(x.shape[-2 + axis]) if measured is None else measured[0]
-        if measured is None:
-            step = max(1, _STRIP // max(x.shape[-1], 1))
-            for start in range(0, x.shape[-2], step):
-                y = x[at][start : start + step].astype(np.float64)
-                sums = np.einsum("ij,ij->j" if axis else "ij,ij->i", y, y)
-                some = slice(None) if axis else slice(start, start + step)
-                squares[some] += sums
+    found, text = 0.0, "ij,ij->j" if axis else "ij,ij->i"
+    how: dict[str, Any] = {"dtype": np.float64, "casting": "unsafe"}
+    for y in (x[at] for at in np.ndindex(*x.shape[:-2])):
+        measured = ENGINE.measured(y, axis, threads_of(product.options))
+        squares = np.einsum(text, y, y, **how) if measured is None else measured[0]
         found = max(found, float(squares.max(initial=0)))
     return int(found * (1 + (x.shape[axis - 1] + 8) * _ROUNDING)) + 1
 
@@ -179,10 +172,10 @@ def _wrapped(x: Any, rows: slice, most: int, multiply: Multiply) -> np.ndarray |
     near *= float(x.alpha)
     if x.c is not None:
         near += float(x.beta) * x.c[rows]
-    if near.max() + error <= high and near.min() - error >= low:
+    if near.max() + error < high and near.min() - error >= low:  # `high` is rounded up
         return None
     wrong = (near - error > high) | (near + error < low)
-    is_open = ~wrong & ((near + error > high) | (near - error < low))
+    is_open = ~wrong & ((near + error >= high) | (near - error < low))
     if is_open.any():
         is_near = error < half / 2
         differs = np.rint((near - c) / (2 * half)) if is_near else _differs(x, rows, multiply)
