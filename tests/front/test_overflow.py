@@ -6,6 +6,8 @@ import pytest
 import falcon
 from falcon._accelerate import switch
 
+from ..support import python
+
 TYPES = [np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)]
 RANDOM = np.random.default_rng(3)
 
@@ -246,3 +248,14 @@ def test_numpys_own_products():
     with pytest.raises(ValueError, match="overflow is 'widen'; expected one of 'wrap', 'raise'"):
         falcon.accelerate(overflow="widen")
     assert not switch.is_on()
+
+
+@pytest.mark.skipif(switch._loops is None, reason="NumPy's loops are not replaced here")
+def test_started_children_check_integers():
+    code = """if True:
+        import subprocess, sys, falcon
+        falcon.accelerate(quiet=True, inherit=True, overflow="raise")
+        child = "import numpy as np; np.full((2, 2), 100, 'i1') @ np.full((2, 2), 100, 'i1')"
+        print(subprocess.run([sys.executable, "-c", child], capture_output=True, text=True).stderr)
+    """
+    assert "OverflowError: overflow='raise': entry [0, 0]" in python("-c", code).stdout
