@@ -23,9 +23,9 @@ from falcon._core.options import threads_of
 
 _SAMPLED = 32  # rows of B that tell the norms of its columns
 _REACH, _MOST = 20, 100  # powers of two between these norms, and beyond one
-# Standard deviations of errors that are allowed; errors of sums whose terms have one sign, over
-# sqrt(K) times the result: 1 / sqrt(3).
-_ALLOWED, _ALIKE = 5.0, 0.6
+# Of u sqrt(K), what errors may be: twelve standard deviations, of normal numbers; and those of sums
+# whose terms have one sign, over the result: 1 / sqrt(3).
+_ALLOWED, _ALIKE = 2.5, 0.6
 
 
 def suspects(x: Any, growth: float) -> np.ndarray | None:
@@ -55,7 +55,7 @@ def suspects(x: Any, growth: float) -> np.ndarray | None:
             sums.append(factor * found[1])
             sizes.append(abs(factor) * np.sqrt(found[0]))
         # A pass adds up to 2048 numbers in the type, sixteen and more side by side.
-        own = 4 + 0.5 * sqrt(min(max(x.a.shape[1], x.out.shape[1]), 2048))
+        own = 2 + 0.25 * sqrt(min(max(x.a.shape[1], x.out.shape[1]), 2048))
         alike = sizes[0] + _ALIKE * sum(sizes[1:])
         allowed = unit * (own * sum(sizes) + _ALLOWED * growth * sqrt(x.a.shape[1]) * alike)
         if not (np.abs(sums[0]) > 2 * allowed).any():

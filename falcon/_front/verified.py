@@ -52,14 +52,8 @@ def verified(x: Any, run: Callable[[Any, Plan], Any]) -> Plan:
     is_apart = not any(written.overlaps(y) for y in read)  # operands stay what they are
     if is_apart:
         run(x, plan)
-        rows = checksums.suspects(whole, plan.growth)
-        if rows is not None and len(rows) <= _FEW:
-            if not len(rows):
-                return plan
-            if _again(whole, plan, rows):
-                rows = checksums.suspects(whole, plan.growth)
-                if rows is not None and not len(rows):
-                    return plan
+        if _has_checksums(whole, plan):
+            return plan
     test = Freivalds(x.a, b, x.c, x.alpha, x.beta, **about)
     if not is_apart:
         run(x, plan)
@@ -68,9 +62,8 @@ def verified(x: Any, run: Callable[[Any, Plan], Any]) -> Plan:
         c = None if x.c is None else x.c.T
         across = Freivalds(b.T, x.a.T, c, x.alpha, x.beta, **about)
         across.check(out.T, plan.growth)
-        columns = across.wrong
-        rows = test.wrong if len(columns) > _FEW else np.arange(len(out))
-        if len(columns) and _again(whole, plan, rows, columns):
+        rows = test.wrong if len(across.wrong) > _FEW else np.arange(len(out))
+        if _again(whole, plan, rows, across.wrong):
             outcome = test.check(out, plan.growth)
     if p is not None and not ((out >= 0) & (out < p)).all():
         outcome = Verification(False, inf, 0.0, f"wrong: an entry is not from 0 to {p - 1}")
@@ -84,6 +77,14 @@ def verified(x: Any, run: Callable[[Any, Plan], Any]) -> Plan:
     return plan
 
 
+def _has_checksums(x: Any, plan: Plan) -> bool:
+    """Whether all rows have the right checksums, once a few that had not are made again."""
+    rows = checksums.suspects(x, plan.growth)
+    if rows is not None and 0 < len(rows) <= _FEW and _again(x, plan, rows):
+        rows = checksums.suspects(x, plan.growth)
+    return rows is not None and not len(rows)
+
+
 def _again(x: Any, plan: Plan, rows: Any, columns: Any = None) -> bool:
     """Multiply some rows and columns again, by generic kernels on this thread.
 
@@ -92,6 +93,8 @@ def _again(x: Any, plan: Plan, rows: Any, columns: Any = None) -> bool:
     erred. Returns whether there are any.
     """
     part = np.ix_(rows, np.arange(x.out.shape[1]) if columns is None else columns)
+    if not x.out[part].size:
+        return False
     a, b = x.a[rows].astype(x.dtype.numpy), x.b[:, part[1][0]].astype(x.dtype.numpy)
     made = ENGINE.again(a, b)
     if made is None:
@@ -113,9 +116,9 @@ def _again(x: Any, plan: Plan, rows: Any, columns: Any = None) -> bool:
     why = "a core may have erred (python -m falcon grade --cores)"
     why = f"kernels of {ENGINE.kernels()} err" if is_again[wrong].any() else why
     _log.warning(
-        f"falcon: {wrong.sum()} wrong entries, the first c[{part[0][i, 0]}, {part[1][0, j]}], of "
-        f"{plan.problem} by {plan.method.label} on backend {plan.backend.name!r} are made again by "
-        f"generic kernels: {why}"
+        f"falcon: a wrong product of {plan.problem} by {plan.method.label} on backend "
+        f"{plan.backend.name!r}: {wrong.sum()} entries, the first c[{part[0][i, 0]}, "
+        f"{part[1][0, j]}], are made again by generic kernels; {why}"
     )
     return True
 

@@ -332,7 +332,7 @@ def test_a_broken_backend_is_caught(broken, dtype, scheme, caplog, monkeypatch):
         for call, expected in zip(calls, right, strict=True):
             caplog.clear()
             assert (call() == expected).all()
-            assert " wrong entries, the first c[" in caplog.text
+            assert "are made again by generic kernels" in caplog.text
         monkeypatch.setattr(CpuBackend, "again", lambda *_: None)
     for call in (*calls, overwriting):
         with pytest.raises(falcon.VerificationError, match=r"8 x 8 .* failed Freivalds' check"):
