@@ -8,7 +8,7 @@ import sys
 import weakref
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from falcon._front.surface import (
     observe,
     tell_children,
 )
-from falcon._tools.checks import check_switch
+from falcon._tools.checks import check_choice, check_switch
 from falcon._tools.locks import ForkLock
 from falcon._tools.uninterrupted import Block, forgetful, insist
 
@@ -33,10 +33,13 @@ except ImportError:  # `accelerate` says so
 _lock = ForkLock()
 # What calls have set, and what ``with`` blocks have set since: the last one counts. Calls whose
 # switch may still begin a block, which takes the call back, are kept one by one, in their order.
-_base = False
-_calls: list[tuple[weakref.ref[Switch], bool]] = []
-_blocks: dict[object, bool] = {}
-_is_on: bool | None = False  # None: being changed
+# "raise" is on, and checks products of integers.
+_State = bool | Literal["raise"]
+_base: _State = False
+_calls: list[tuple[weakref.ref[Switch], _State]] = []
+_blocks: dict[object, _State] = {}
+_is_on: _State | None = False  # None: being changed
+_of_integers: dict[str, Any] = {}  # options of their products
 _was_told = False
 # Values of np.errstate with which nobody asks for overflow: others are NumPy's to obey.
 _NOT_ASKED = {"ignore", "warn"}
@@ -51,7 +54,7 @@ _SITE, _VARIABLE = str(Path(__file__).with_name("site")), "FALCON_ACCELERATE"
 class Switch(Block["Switch"]):
     """What `accelerate` returns: as a context manager it restores, at the end, what it found."""
 
-    def __init__(self, on: bool, quiet: bool) -> None:
+    def __init__(self, on: _State, quiet: bool) -> None:
         super().__init__()
         self._on, self._quiet = on, quiet
 
@@ -91,7 +94,12 @@ class Switch(Block["Switch"]):
 
 
 def accelerate(
-    on: bool = True, *, quiet: bool = False, inherit: bool = False, **options: Any
+    on: bool = True,
+    *,
+    quiet: bool = False,
+    inherit: bool = False,
+    overflow: Literal["wrap", "raise"] = "wrap",
+    **options: Any,
 ) -> Switch:
     """Run NumPy's own products on falcon: ``a @ b``, np.matmul, np.dot and what is built on them.
 
@@ -109,6 +117,9 @@ def accelerate(
         Child processes that start Python anew (spawned by multiprocessing, joblib, subprocess) also
         switch it on, when they import NumPy, with the settings of `set_config` as they are when
         the process starts. It sets FALCON_ACCELERATE and FALCON_SETTINGS, and changes PYTHONPATH.
+    overflow : {"wrap", "raise"}
+        "raise": products of two arrays of one integer type, of any size, raise OverflowError where
+        a result does not fit, as with ``falcon.matmul(a, b, overflow="raise")``.
 
     Returns
     -------
@@ -143,6 +154,8 @@ def accelerate(
     ...     c = a @ a
     """
     check_switch("on", on)
+    checks = on and check_choice(("wrap", "raise"), "overflow", overflow) == "raise"
+    state: _State = "raise" if checks else on
     for name in options:
         known = f"settings hold here: falcon.set_config({name}=...), or falcon.config for a block"
         raise TypeError(f"accelerate takes no {name!r}" + (f"; {known}" if name in FIELDS else ""))
@@ -151,11 +164,11 @@ def accelerate(
             "falcon.accelerate needs a compiled part that was not built here; see "
             "falcon.show_config()"
         )
-    switch = Switch(on, quiet)
+    switch = Switch(state, quiet)
     try:
         switch.put()
         if inherit:
-            _inherit(on)
+            _inherit(state)
         return switch
     except BaseException:
         insist(switch.undo)
@@ -177,10 +190,11 @@ def is_on() -> bool:
     return bool(_is_on)
 
 
-def _inherit(on: bool) -> None:
+def _inherit(on: _State) -> None:
     """Change the environment of child processes."""
     paths = [x for x in os.environ.get("PYTHONPATH", "").split(os.pathsep) if x and x != _SITE]
-    values = {_VARIABLE: "1" if on else "", "PYTHONPATH": os.pathsep.join([_SITE] * on + paths)}
+    variable = "1" if on is True else on or ""
+    values = {_VARIABLE: variable, "PYTHONPATH": os.pathsep.join([_SITE] * bool(on) + paths)}
     values["FALCON_SETTINGS"] = ""
     for name, value in values.items():
         os.environ.pop(name, None)
@@ -192,6 +206,10 @@ def _inherit(on: bool) -> None:
 
 @forgetful  # no array owns the memory of the operands, which NumPy frees
 def _product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Any:
+    if a.dtype.kind in "iu":
+        return matmul(a, b, out, **_of_integers)
+    if _of_integers and min(*a.shape[-2:], b.shape[-1]) < limits_of_loops()[0]:
+        return NotImplemented  # only products of integers are asked for
     if a.dtype.kind in "fc":
         if not _NOT_ASKED.issuperset(np.geterr().values()):
             return NotImplemented
@@ -218,7 +236,7 @@ def _settle() -> None:
 
 def _update(quiet: bool) -> None:
     """Bring NumPy into the state that calls and blocks ask for."""
-    global _is_on, _was_told
+    global _is_on, _was_told, _of_integers
     wanted = next(reversed(_blocks.values()), _calls[-1][1] if _calls else _base)
     if wanted == _is_on:
         return
@@ -226,10 +244,13 @@ def _update(quiet: bool) -> None:
         keep_original(_loops.original)
         _is_on = None
         try:
+            checks = wanted == "raise"
             thinnest, smallest, batch = limits_of_loops()
+            thinnest, least = (0, 0.0) if checks else (thinnest, _LEAST_OF_LOOPS)
             einsum = getattr(inspect.unwrap(np.einsum), "__globals__", {}).get("c_einsum")
-            least = smallest, _LEAST_OF_LOOPS
-            _loops.replace(np.matmul, np.dot, einsum, _product, _missed, thinnest, *least, batch)
+            to = _product, _missed
+            _loops.replace(np.matmul, np.dot, einsum, *to, thinnest, smallest, least, batch)
+            _of_integers = {"overflow": "raise"} if checks else {}
         except RuntimeError as error:
             _is_on = False
             raise RuntimeError(f"NumPy {np.__version__} is left alone: {error}") from None

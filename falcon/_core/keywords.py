@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Literal, TypedDict, TypeVar
 
-from falcon._tools.checks import Check
+from falcon._tools.checks import Check, Overflow
 from falcon.schemes import Scheme
 
 from .options import FIELDS, arguments
@@ -51,6 +51,7 @@ class CallOptions(PlanningOptions, total=False):
     """Options of functions that multiply."""
 
     check: Check | None
+    overflow: Overflow | None
 
 
 class Settings(_Common, total=False):
@@ -60,6 +61,7 @@ class Settings(_Common, total=False):
     reproducible: bool | Literal["rows"]
     centre: bool | None
     check: Check
+    overflow: Overflow
     verbose: bool
     tuned: bool
     share_threads: bool

@@ -152,7 +152,7 @@ class Options:
         """{"finite", "verify", "none"}
         "finite": if an LCMA meets a non-finite value (in the input, or by overflow of a sum), the
         product is redone classically, so that a NaN or Inf spreads no further than it would there.
-        "verify": also check the result by Freivalds' test. "none": neither.""",
+        "verify": also check the result, and make it again where it is wrong. "none": neither.""",
         partial(checks.check_choice, get_args(checks.Check)),
         taken_by=(CALLS,),
     )
@@ -215,6 +215,15 @@ class Options:
         checks.check_moduli,
         int,
         taken_by=(*_ALL, TUNES),
+    )
+    overflow: str = _option(
+        "wrap",
+        "FALCON_OVERFLOW",
+        """{"wrap", "raise", "widen"}
+        Integers wrap, as NumPy's; or raise OverflowError, which names the first entry that does not
+        fit; or have results of 32 or 64 bits, or more, that hold them (docs/types.md).""",
+        partial(checks.check_choice, get_args(checks.Overflow)),
+        taken_by=(CALLS,),
     )
     # Which of these are keywords of the call: such a one raises for products that it does not fit,
     # a setting is for those that it fits.

@@ -11,7 +11,7 @@ import numpy as np
 
 from falcon._core.arrays import Host
 from falcon._core.centring import Totals
-from falcon._core.dtypes import BY_ARITHMETIC, ENGINE, DType
+from falcon._core.dtypes import BY_ARITHMETIC, BY_FLOAT, ENGINE, INT64, DType, find
 from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Method, Plan
@@ -22,7 +22,7 @@ from falcon._tools.locks import importing
 from falcon.schemes import M3, M4, ComplexScheme, Scheme
 
 from .extension import has_kernel, isa, why_unavailable
-from .operands import readable
+from .operands import is_aligned, readable
 
 try:
     from . import _core, blocking, pool, rounding, share
@@ -112,6 +112,33 @@ class CpuBackend(Host):
             from .residues import modulo
 
         modulo(terms, outputs, modulus, carry, threads)
+
+    def measured(self, x: np.ndarray, axis: int, threads: int, units: Any = None) -> Any:
+        """Return the sums of squares of rows (axis 0) or columns (1), and of their elements.
+
+        Of real floats, and of int64 as float64, multiplied by `units` first. None: of others.
+        """
+        row = find(x.dtype)
+        kind = BY_FLOAT[row] if row is INT64 else row
+        if kind is None or kind.engine is None or kind.is_complex or why_unavailable() is not None:
+            return None
+        is_able = kind is not row or not kind.is_exact
+        if not is_able or not is_aligned(x) or not x.dtype.isnative:
+            return None
+        lines, steps = x.shape[axis], x.shape[1 - axis]
+        squares, totals = np.empty(lines), np.empty((2, lines))
+        how = axis, threads, isa(), kind.engine, np.array([0, steps]), totals, units
+        _core.norms(x, squares, *how)
+        return squares, totals.sum(axis=0)
+
+    def again(self, a: np.ndarray, b: np.ndarray, isa: str = "generic") -> np.ndarray | None:
+        """Multiply on this thread by the kernels of an instruction set; None: there are none."""
+        from .each import Kernel  # imported when first needed
+
+        row = find(a.dtype)
+        if row is None or row.engine is None or row.module != "numpy" or why_unavailable():
+            return None
+        return Kernel("", isa, row).product(a, b, row, None)
 
     def without_plans(self, library: Callable[..., Any]) -> Callable[..., Any] | None:
         """Return a function of a, b and out that multiplies small float arrays; of others None.

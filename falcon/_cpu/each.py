@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
+from time import monotonic
 from typing import Any
 
 import numpy as np
 
-from falcon._core.dtypes import BFLOAT16, BY_ARITHMETIC, BY_FLOAT, ENGINE, INT64, PAIRS, DType
+from falcon._core.dtypes import (
+    BFLOAT16,
+    BY_ARITHMETIC,
+    BY_FLOAT,
+    ENGINE,
+    FLOAT32,
+    FLOAT64,
+    INT64,
+    PAIRS,
+    DType,
+)
 from falcon.schemes import M4, Scheme, get
 
 try:
@@ -82,23 +94,28 @@ class Kernel:
         said = [f"{k} {v}" for k, v in how.items() if k != "sizes" and v]
         said = [self.name, self.isa, row, f"{M} x {K} @ {K} x {N}", *said]
         try:
-            return ", ".join(said), self._wrong(**how)
+            return ", ".join(said), self.known(**how)()
         except Exception as error:  # whatever it is, it is what the user wants to be told
             return ", ".join(said), f"raises {type(error).__name__}: {error}"
 
-    def _wrong(
+    def known(
         self, sizes: tuple[int, int, int] = _USUAL, threads: int = 1, scheme: str = "",
         by_columns: bool = False, is_blocked: bool = False, is_wide: bool = False,
-    ) -> str:  # fmt: skip
-        """Return what is wrong of a product of whole numbers; "" if nothing is."""
+    ) -> Callable[[], str]:  # fmt: skip
+        """Return what multiplies whole numbers and says what is wrong; "" if nothing is."""
         (M, N, K), row, random = sizes, self.operand, np.random.default_rng(sizes)
         a, b = _drawn(random, (M, K), row, row.left), _drawn(random, (K, N), row, row.right)
         a, b = (np.asfortranarray(x) if by_columns else x for x in (a, b))
         kind = row.wide[0] if is_wide else row.result
         form = get(scheme) if scheme else None
-        c = _numbers(self.product(a, b, kind, form, threads=threads, is_blocked=is_blocked), kind)
         exact = np.einsum("ik,kj", _numbers(a, row.left), _numbers(b, row.right))
-        return why_different(c, _numbers(_held(exact, kind), kind))
+        right = _numbers(_held(exact, kind), kind)
+
+        def wrong() -> str:
+            c = self.product(a, b, kind, form, threads=threads, is_blocked=is_blocked)
+            return why_different(_numbers(c, kind), right)
+
+        return wrong
 
 
 def why_different(c: np.ndarray, exact: np.ndarray) -> str:
@@ -116,7 +133,7 @@ def _drawn(random: Any, shape: tuple[int, int], row: DType, kind: DType) -> np.n
     if row.is_exact and row.arithmetic is None:
         limits = np.iinfo(kind.numpy)
         return random.integers(limits.min, limits.max, shape, kind.numpy, endpoint=True)
-    most = 2**18 if row.is_exact else 4
+    most = 2**18 if row.is_exact or kind is FLOAT64 else 16 if kind is FLOAT32 else 4
     return _held(random.integers(-most, most, shape, endpoint=True), kind)
 
 
@@ -147,3 +164,27 @@ def kernels() -> list[Kernel]:
             if info["isa"] == isa:
                 found.append(Kernel(info["name"], isa, row))
     return found
+
+
+def cores(seconds: float) -> Iterator[tuple[str, Iterator[tuple[str, str]], str]]:
+    """Yield each CPU, what every kernel multiplies there and what is wrong of it, and "".
+
+    Raises ValueError: there are no kernels, or threads do not choose their CPU here.
+    """
+    if _core is None or not hasattr(os, "sched_setaffinity"):
+        raise ValueError("--cores needs falcon's kernels, and a system where threads choose a CPU")
+    some = [(f"{x.name}, {x.isa}, {x.operand}", x.known(_THREADED)) for x in kernels()]
+    cpus = sorted(os.sched_getaffinity(0))
+
+    def told(cpu: int) -> Iterator[tuple[str, str]]:
+        os.sched_setaffinity(0, {cpu})  # of this thread
+        try:
+            end, is_first = monotonic() + seconds / len(cpus), True
+            while is_first or monotonic() < end:
+                yield from ((said, wrong()) for said, wrong in some)
+                is_first = False
+        finally:
+            os.sched_setaffinity(0, cpus)
+
+    for cpu in cpus:
+        yield f"CPU {cpu}", told(cpu), ""

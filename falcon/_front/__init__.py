@@ -20,7 +20,9 @@
     gram_small.py     gram of small matrices, by products as any other
     views.py     operands seen as other matrices: batches, vectors, complex by real
     buffers.py   copies that a call makes, taken from its workspace limit
-    verified.py  a product that is tested by Freivalds' check: check="verify"
+    verified.py  a product that is tested, and made again where it is wrong: check="verify"
+    checksums.py its first look, in one pass over each matrix
+    overflow.py  products of integers that raise where they overflow: overflow="raise"
     freivalds.py Freivalds' test of a product in O(n^2), by rows
     surface.py   what torch, Dask, accelerate and grade use of all this
     planner.py   from options to a cached plan

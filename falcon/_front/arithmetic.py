@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from falcon._backends import available_backends, get_backend
-from falcon._core.dtypes import ON_GPUS, TABLE, DType, both, dtype_of
+from falcon._core.dtypes import INT32, INT64, ON_GPUS, TABLE, UINT64, DType, both, dtype_of
 from falcon._core.options import Options
 from falcon._core.plan import Backend
 from falcon._core.problem import Problem
@@ -82,11 +82,13 @@ def result_type(
     dtype: Any,
     out: Any = None,
     modulus: int | None = None,
+    widened: int = 0,
 ) -> DType:
     """Return the type of the result.
 
     `operands`: all that are read, including c.
     `dtype`: the caller's argument.
+    `widened`: if integers are, how many products a result is the sum of.
     Raises TypeError: falcon does not multiply `dtype`, or an operand does not cast to it by
     "same_kind".
     """
@@ -95,6 +97,10 @@ def result_type(
     if dtype is None:
         common = common_type(adapter, operands.values())
         of_out = None if out is None else adapter.dtype(out)
+        if widened and common.is_exact:
+            is_given = of_out is not None and of_out.is_exact
+            is_given = is_given and np.can_cast(common.numpy, out.dtype, "same_kind")
+            return of_out if of_out and is_given else wider(common, widened)
         # An out of the accumulators' type gets unrounded sums; integers wrap first, as in NumPy.
         if of_out is not None and of_out in common.wide and not common.is_exact:
             return of_out
@@ -111,6 +117,19 @@ def result_type(
                 f"{name} has dtype {x.dtype}, which does not cast to dtype={wanted} (same_kind)"
             )
     return wanted
+
+
+def wider(kind: DType, terms: int) -> DType:
+    """Return int32 or int64, if it holds sums of so many products of integers, else 64 bits."""
+    limits = np.iinfo(kind.numpy)
+    most = max(terms, 1) * max(-int(limits.min), int(limits.max)) ** 2
+    holding = (row for row in (INT32, INT64) if most <= np.iinfo(row.numpy).max)
+    return next(holding, UINT64 if kind.is_unsigned else INT64)
+
+
+def terms_of(x: Any, options: Options) -> int:
+    """Return how many products a result is the sum of, if integers are widened; else 0."""
+    return max(1, *x.shape[-1:]) if options.overflow == "widen" else 0
 
 
 def _residue_type(
@@ -168,10 +187,19 @@ def operand_type(adapter: Adapter, operands: list[Any], result: DType, options: 
 
 
 def typed(
-    adapter: Adapter, read: Mapping[str, Any], dtype: Any, out: Any, options: Options
+    adapter: Adapter,
+    read: Mapping[str, Any],
+    dtype: Any,
+    out: Any,
+    options: Options,
+    terms: int | None = None,
 ) -> tuple[DType, DType]:
-    """Return the types of the operands, the first two of `read`, and of the result: see above."""
-    result = result_type(adapter, read, dtype, out, options.one_modulus)
+    """Return the types of the operands, the first two of `read`, and of the result: see above.
+
+    `terms`: of integers that are widened, how many products a result is the sum of.
+    """
+    terms = terms_of(next(iter(read.values())), options) if terms is None else terms
+    result = result_type(adapter, read, dtype, out, options.one_modulus, terms)
     return operand_type(adapter, list(read.values())[:2], result, options), result
 
 

@@ -48,6 +48,15 @@ def are_counted(a: Any, b: Any, out: Any, options: Options) -> bool:
     )
 
 
+def as_integers(a: Any, b: Any) -> tuple[Any, Any]:
+    """Return operands of which one is of booleans, the other of integers, as integers."""
+    if not all(type(x) in (np.ndarray, list, tuple) for x in (a, b)):
+        return a, b
+    x, y = np.asarray(a), np.asarray(b)
+    mixed = {x.dtype.kind, y.dtype.kind} in ({"b", "i"}, {"b", "u"})
+    return (x.astype(z := np.result_type(x, y)), y.astype(z)) if mixed else (a, b)
+
+
 def _is_counted(a: np.ndarray, b: np.ndarray) -> bool:
     """Whether np.matmul would look at so many pairs of booleans that counting them is faster.
 

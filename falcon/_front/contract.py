@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from falcon._core.arrays import to_array
 from falcon._core.keywords import CallOptions, takes_options
-from falcon._core.options import KEYWORDS
+from falcon._core.options import KEYWORDS, settings
 
 from .adapters import adapt_operands
 from .calls import forms, keep, key_of_form
@@ -167,7 +167,8 @@ def einsum(
     (8, 5, 4)
     """
     is_plain = out is dtype is None and order == "K" and casting == "safe" and optimize is True
-    form = _form(operands) if is_plain and not options else None
+    is_plain = is_plain and not options and settings().overflow == "wrap"
+    form = _form(operands) if is_plain else None
     if (known := forms.get(form)) is not None:
         return known(*operands[1:])
     text, given = as_text(operands)
@@ -184,13 +185,14 @@ def einsum(
         if dtype is not None and adapter.device is None:
             any_type(dtype)  # raises
         dtype, casting = None, "unsafe"
-    arrays, common = einsum_operands(adapter, named, target, dtype, casting, chosen.one_modulus)
+    about = adapter, named, target, dtype, casting, chosen.one_modulus
+    arrays, common = einsum_operands(*about, widens=chosen.overflow == "widen")
     if order != "K" and not isinstance(arrays[0], np.ndarray):
         raise ValueError(f"einsum: order is {order!r}; arrays in GPU memory take 'K' only")
     plan = _planned(text, arrays, optimize)
     check_shape("einsum: out", target, plan.shape)
     lies = _memory_order(order, arrays)
-    pairs = Pairs(adapter, common, options)
+    pairs = Pairs(adapter, common, options, chosen.overflow)
     is_whole = all(map(is_, arrays, given)) and not any(plan.indices)
     with adapter.current():
         result = _evaluated(plan, pairs, arrays, None if casting == "unsafe" else target)
@@ -354,7 +356,8 @@ def _cheapest(sizes: list[int]) -> dict[tuple[int, int], int]:
 
 def _tensordot(name: str, a: Any, b: Any, axes: Any, out: Any, options: CallOptions) -> Any:
     form, given = None, (a, b)
-    if out is None and not options and type(axes) in (int, list, tuple):
+    is_plain = not options and settings().overflow == "wrap"
+    if out is None and is_plain and type(axes) in (int, list, tuple):
         form = key_of_form((name, repr(axes)), given)
         if (known := forms.get(form)) is not None:
             return known(a, b)
@@ -377,7 +380,7 @@ def _tensordot(name: str, a: Any, b: Any, axes: Any, out: Any, options: CallOpti
     shape = tuple(sizes[z] for z in kept)
     check_shape(f"{name}: out", target, shape)
     with adapter.current():
-        pairs = Pairs(adapter, None, options)
+        pairs = Pairs(adapter, None, options, chosen.overflow)
         if left:
             result = pairs.contracted((x, y), (xs, "".join(ys)), kept, target)
         else:  # two axes: einsum has letters for 52

@@ -86,6 +86,11 @@ def multiply(x: Product) -> tuple[Plan, BoundRun] | None:
     """Compute the product, or those of a batch; return what did, None if that is not for others."""
     if 0 in x.out.shape:
         return None
+    if x.options.overflow != "wrap" and x.dtype.is_exact and x.options.modulus is None:
+        with importing():
+            from .overflow import checked
+        checked(x, multiply)
+        return None
     is_empty = x.a.shape[-1] == 0 or x.alpha == 0
     viewed = None if is_empty else as_reals(x)
     if viewed is not None:

@@ -105,6 +105,7 @@ def einsum_operands(
     dtype: Any,
     casting: Any,
     modulus: int | None = None,
+    widens: bool = False,
 ) -> tuple[list[Any], Any]:
     """Return arrays, and the dtype of their sum of products; None: it is that of all of them.
 
@@ -134,7 +135,7 @@ def einsum_operands(
         with np.errstate(all="ignore"):
             arrays[i] = x if left else x.astype(wanted, copy=False)
     kept = all(x.dtype == wanted and x.dtype.num == wanted.num for x in arrays)
-    return arrays, None if kept else wanted
+    return arrays, None if kept or (widens and dtype is None and wanted.kind in "iu") else wanted
 
 
 def any_type(dtype: Any) -> np.dtype:

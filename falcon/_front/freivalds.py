@@ -105,6 +105,7 @@ class Freivalds:
         seed: int | None = None,
     ) -> None:
         self._dtype, self._uneven, self._modulus = dtype, uneven, modulus
+        self.wrong: Any = ()  # rows that `check` has found
         with importing():  # NumPy imports it when needed
             random = np.random.default_rng(seed)
         usual = TRIALS if modulus is None else modular_trials(modulus)
@@ -187,7 +188,7 @@ class Freivalds:
                 mask = 2**bits - 1 if self._modulus is None else 2**64 - 1
                 difference = self.times(out, self._x) - self._expected
                 places = difference & np.uint64(mask) != 0
-                wrong = np.flatnonzero(places.any(axis=1))
+                self.wrong = wrong = np.flatnonzero(places.any(axis=1))
                 why = _differs(wrong) if wrong.size else ""
                 return Verification(not wrong.size, float(np.count_nonzero(places)), 0.0, why)
             return self._check_rounded(out, growth)
@@ -212,7 +213,8 @@ class Freivalds:
         ratios = _ratio(residual, tolerance) / limit
         largest = float(ratios.max(initial=0))
         if not largest <= 1:
-            return Verification(False, largest, 1.0, _differs(np.flatnonzero(rows)[~(ratios <= 1)]))
+            self.wrong = np.flatnonzero(rows)[~(ratios <= 1)]
+            return Verification(False, largest, 1.0, _differs(self.wrong))
         why = ""
         if out.size and not residual.size:
             why = "cannot verify: no row is finite"

@@ -18,7 +18,15 @@ from falcon._core.options import KEYWORDS, Options
 from falcon._core.packed import PackedOperand
 
 from .adapters import Adapter, adapt_operands
-from .arithmetic import alike, check_out, operand_type, result_type, scalar_type, why_not_wide
+from .arithmetic import (
+    alike,
+    check_out,
+    operand_type,
+    result_type,
+    scalar_type,
+    terms_of,
+    why_not_wide,
+)
 from .calls import State, recall, remember, stated
 from .execute import Product, multiply
 from .planner import resolve_options
@@ -159,10 +167,12 @@ def _product(
     read = {"a": multiplied[0], "b": multiplied[1]}
     if added is not None and factors[1] != 0:
         read["c"] = added
-    result_dtype = result_type(adapter, read, dtype, target, resolved.one_modulus)
+    terms = terms_of(left, resolved) if packed is None else 0
+    result_dtype = result_type(adapter, read, dtype, target, resolved.one_modulus, terms)
     kind = scalar_type(adapter, result_dtype).numpy
     named = zip(("alpha", "beta"), factors, strict=True)
-    alpha, beta = (check_scalar(name, x, kind, resolved.one_modulus) for name, x in named)
+    how = kind, resolved.one_modulus, resolved.overflow != "wrap"
+    alpha, beta = (check_scalar(name, x, *how) for name, x in named)
     if beta == 0:  # given, or rounded to it
         added = None
     if target is not None:

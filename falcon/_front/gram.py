@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal, Unpack, get_args, overload
 
 import numpy as np
@@ -13,7 +14,7 @@ from falcon._core.options import KEYWORDS, Options, are_default, settings
 from falcon._tools.checks import check_switch
 
 from .adapters import Adapter, adapt_operands
-from .arithmetic import check_out, common_type, scalar_type
+from .arithmetic import check_out, common_type, result_type, scalar_type
 from .buffers import without
 from .gram_products import FEW_PRODUCTS, FEW_ROWS, STRIP, Products
 from .gram_small import by_halves, gram_of_small
@@ -149,12 +150,21 @@ def gram(
         added = None
     if weights is not None:
         weights = _checked(adapter, weights, (*array.shape[:-2], array.shape[axis]), chosen)
-    dtype = common_type(adapter, (y for y in (array, added, weights) if y is not None))
+    read = {"x": array, "c": added, "weights": weights}
+    read = {name: y for name, y in read.items() if y is not None}
+    dtype = common_type(adapter, read.values())
+    if dtype.is_exact and chosen.overflow != "wrap":
+        if weights is not None:
+            raise ValueError(f"overflow={chosen.overflow!r} takes no weights; multiply x by them")
+        terms = array.shape[axis] if chosen.overflow == "widen" else 0
+        dtype = result_type(adapter, read, None, target, None, terms)
+        array = array.astype(dtype.numpy, copy=False)
     if check_switch("centred", centred):
         array, chosen = _without_means(adapter, array, weights, dtype, axis, chosen)
     hermitian = dtype.is_complex and conjugate
     kind = np.dtype(dtype.numpy.char.lower()) if hermitian else scalar_type(adapter, dtype).numpy
-    checked = real_scalar if hermitian else check_scalar
+    whole = chosen.overflow != "wrap"
+    checked = real_scalar if hermitian else partial(check_scalar, whole=whole)
     alpha, beta = (checked(name, v, kind) for name, v in (("alpha", alpha), ("beta", beta)))
     if beta == 0:  # rounded to it
         added = None

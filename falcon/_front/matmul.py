@@ -16,9 +16,11 @@ from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.runner import BoundRun
 from falcon._numpy import original
+from falcon._tools.locks import importing
 
 from . import booleans
 from .adapters import Adapter, adapt_operands
+from .adapters.host import NUMPY
 from .arithmetic import alike, check_cast, check_out, operand_type, result_type, typed
 from .buffers import without
 from .calls import State, recall, remember, stated
@@ -90,7 +92,16 @@ def matmul(
     if isinstance(b, PackedOperand):
         result = _by_packed(adapter, a, b, target, dtype, options)
     else:
-        result = _product(adapter, a, b, target, dtype, options, arguments)
+        try:
+            result = _product(adapter, a, b, target, dtype, options, arguments)
+        except OverflowError as error:
+            chosen = merge_keywords("matmul", KEYWORDS, options)
+            is_asked = chosen.overflow == "widen" and dtype is out is None and adapter is NUMPY
+            if not is_asked:
+                raise
+            with importing():
+                from .overflow import in_python
+            result = in_python(error, a, b)
     return adapter.wrap(result) if out is None else out
 
 
@@ -103,6 +114,8 @@ def _product(
     if dtype is None and booleans.are_counted(a, b, out, resolved):
         counts = matmul(a.view(np.uint8), b.view(np.uint8), dtype="int32", **options)
         return np.not_equal(counts, 0, out=out)
+    if resolved.overflow != "wrap":
+        a, b = booleans.as_integers(a, b)  # else they are NumPy's
     if isinstance(resolved.modulus, tuple):
         result, how = _by_moduli(adapter, a, b, out, dtype, resolved)
         remember((a, b, None, out), arguments, state, how, result, adapter)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from falcon._core.keywords import CallOptions
+from falcon._tools.locks import importing
 
 from .adapters import Adapter
 from .adapters.host import NUMPY
@@ -27,6 +28,7 @@ class Pairs:
     adapter: Adapter
     dtype: Any
     options: CallOptions
+    overflow: str = "wrap"
     # Do again what each call of `contracted` did; None: not all of it.
     ways: list[Callable[..., Any] | None] = field(default_factory=list)
 
@@ -57,6 +59,12 @@ class Pairs:
     def _by_library(self, text: str, arrays: Sequence[Any]) -> Any:
         if self.options.get("modulus") is not None:
             raise TypeError(f"modulus= reduces sums that are matrix products; {text} is none")
+        kind = np.result_type(*arrays) if self.dtype is None else np.dtype(self.dtype)
+        if self.overflow != "wrap" and kind.kind in "iu":
+            with importing():
+                from .overflow import of_library
+            widens = self.overflow == "widen" and self.dtype is None
+            return of_library(text, arrays, self.dtype, self.adapter.einsum, widens)
         return self.adapter.einsum(text, arrays, self.dtype)
 
     def _alone(self, x: Any, own: str, needed: set[str]) -> tuple[Any, str]:

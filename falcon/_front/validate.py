@@ -123,8 +123,13 @@ def number(name: str, value: Any) -> None:
         raise TypeError(f"{name} is {value!r}; expected a number")
 
 
-def check_scalar(name: str, value: Any, dtype: np.dtype, modulus: int | None = None) -> Any:
-    """Return alpha or beta in the arithmetic's dtype; raise if the dtype cannot represent it."""
+def check_scalar(
+    name: str, value: Any, dtype: np.dtype, modulus: int | None = None, whole: bool = False
+) -> Any:
+    """Return alpha or beta in the arithmetic's dtype; raise if the dtype cannot represent it.
+
+    `whole`: that of integers as Python's, which do not wrap.
+    """
     number(name, value)
     row = dtype_of(dtype)
     if not row.is_complex and isinstance(value, _COMPLEX):
@@ -134,6 +139,8 @@ def check_scalar(name: str, value: Any, dtype: np.dtype, modulus: int | None = N
             raise TypeError(f"{name} is {value!r}; integer matrices ({dtype}) need an integer")
         if modulus is not None:
             return int(value) % modulus
+        if whole:
+            return int(value)
         # Wrap, as the products do.
         return np.array(int(value) % 2 ** (8 * row.itemsize), np.uint64).astype(dtype)[()]
     try:

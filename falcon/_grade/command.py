@@ -21,6 +21,7 @@ from falcon._front.surface import (
     FIELDS,
     SETTINGS,
     backends,
+    cores,
     device_backend,
     kernels,
     machine_report,
@@ -91,6 +92,9 @@ def add_grade(commands: Any) -> None:
                         "NumPy arrays to grade; torch, cupy and jax get their own")  # fmt: skip
     parser.add_argument("--dtype", default="float32", help="element type (default float32)")
     parser.add_argument("--size", type=int, help="n of products n x n (default: as time allows)")
+    parser.add_argument("--cores", action="store_true", help="multiply on every CPU by itself, by "
+                        "all kernels, and name those that err")  # fmt: skip
+    parser.add_argument("--seconds", type=float, default=60.0, help="of --cores (default 60)")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with plots")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write all of it, and "
                         "what a bug report needs (JSON); it may name folders")  # fmt: skip
@@ -104,8 +108,11 @@ def _run(options: Any) -> int:
     given = {x: Side(x, x.split(":")[0].split(".")[0]) for x in options.function}
     grades: list[Grade] = []
     failures: list[str] = []
+    if options.cores and (given or not options.seconds > 0):
+        raise ValueError(f"--cores takes no function, and --seconds {options.seconds} above 0")
     with Progress("") as progress, config(**_USUAL):
-        for name, products, about in () if given else tests():
+        steps = cores(options.seconds) if options.cores else () if given else tests()
+        for name, products, about in steps:
             progress.say(name)
             start, told = time.monotonic(), [*products]
             wrong = [f"{name}: {said}\n    {why}" for said, why in told if why]
@@ -113,7 +120,7 @@ def _run(options: Any) -> int:
             text = f"{name:22}{len(told):6} products{time.monotonic() - start:6.1f} s  {state}"
             progress.print("\n".join([text, *wrong[:_SHOWN]]))
             failures += wrong
-        for name, side in (given or _installed()).items():
+        for name, side in () if options.cores else (given or _installed()).items():
             progress.say(f"grading {name}")
             x = grade(side.function(), options.dtype, size=options.size)
             x.of = name
@@ -121,7 +128,8 @@ def _run(options: Any) -> int:
             progress.print(str(x) if given else f"{name:22}{text}")
             failures += [f"{name}: {y.what}: {y.found}" for y in x.findings if y.letter == "F"]
             grades.append(x)
-    print(f"\n{table(grades)}")
+    if grades:
+        print(f"\n{table(grades)}")
     if options.html is not None:
         options.html.write_text(page(grades), encoding="utf-8")
     if options.output is not None:
@@ -133,6 +141,9 @@ def _run(options: Any) -> int:
         own = [x for x in failures if x.partition(": ")[0] not in others]
         record = options.output or "what -o record.json writes"
         said = f"; please report falcon's with {record}" if own else ""
+        sick = {x.partition(": ")[0] for x in failures}
+        if options.cores and len(sick) < usable_cpus():
+            said = f": do not compute on {', '.join(sorted(sick))}; other CPUs are right"
         print(f"{len(failures)} wrong{said}", file=sys.stderr)
     return 1 if failures else 0
 

@@ -130,6 +130,12 @@ class Products:
         square = a @ a.T.copy()
         ways += [("b is a.T", x, x.T, square), ("a is b.T", turned.T, turned, square)]
         ways += [("b is a", x, x, a @ a.copy())]
+        both, half = np.hstack([x, y]), self.n // 2
+        part = np.s_[:half, :half]
+        ways += [("b beside a", both[:, : self.n], both[:, self.n :], a @ b)]
+        ways += [("b overlaps a", x[:half], x[:, :half], (a @ a.copy())[part])]
+        ways += [("b is a.T of few rows", x[:half], x[:half].T, square[part])]
+        ways += [("a is b.T of few columns", turned[:, :half].T, turned[:, :half], square[part])]
         for name, left, right, exact in ways:
             try:
                 found += [name] * bool((self.subject(left, right) != exact).any())

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 Check = Literal["none", "finite", "verify"]
+Overflow = Literal["wrap", "raise", "widen"]
 
 
 def parse_bytes(text: str) -> int:

@@ -27,7 +27,7 @@ from falcon._front.surface import (
 from .graph import tasks_of
 from .grid import is_foreign, matrices, operands
 from .plan import GridPlan, plan_product
-from .work import Work, mirrored, whole
+from .work import Work, mirrored, narrowed, whole
 
 _log = logging.getLogger("falcon")
 _advised: list[GridPlan] = []  # the first product whose chunks could be better, which is told
@@ -158,9 +158,11 @@ def gemm(
     plan = plan_product("gemm", a, b, c, dtype, reread, options)
     kind = plan.result.numpy
     p = plan.options.one_modulus
-    if not (p is None or c is None or np.can_cast(c.dtype, kind)):
+    is_exact = p is not None or plan.checks
+    if is_exact and c is not None and not np.can_cast(c.dtype, kind):
         raise TypeError(f"c has dtype {c.dtype}; expected one that casts to the result's {kind}")
-    alpha, beta = (check_scalar(x, y, kind, p) for x, y in (("alpha", alpha), ("beta", beta)))
+    named = ("alpha", alpha), ("beta", beta)
+    alpha, beta = (check_scalar(*x, kind, p, plan.checks) for x in named)
     return _array("gemm", plan, a, b, c, alpha, beta, options)
 
 
@@ -241,15 +243,19 @@ def _array(
     tasks = tasks_of(name, key, plan, x, y, c, beta, lower)
     kind, how, row = plan.result.numpy, dict(options), plan.operand
     kinds = () if row is None else (row.left.numpy, row.right.numpy, kind)
-    if plan.options.modulus is not None:  # they are reduced, not cast
+    if plan.options.modulus is not None or plan.checks:  # they are not cast
         kinds = x.dtype, y.dtype, kind
     if kinds:
         how.update(dtype=kind, threads=plan.cluster.threads)
         if "arithmetic" in plan.options.given or plan.options.arithmetic == "native":
             how.update(arithmetic=plan.options.arithmetic)  # a setting is for what it fits
+        if plan.checks:
+            how.update(overflow=plan.options.overflow)
     tasks[key] = Work(pickle.dumps(plan.plans()), kind, alpha, options=how, kinds=kinds)
     needed = [v for v in (x, y) if not plan.reread] + ([] if c is None else [c])
     layers = HighLevelGraph.from_collections(name, tasks, dependencies=needed)
     like = (x if type(x._meta) is not np.ndarray else y)._meta
     made = da.Array(layers, name, plan.grid.chunks, meta=like, dtype=kind)
+    if plan.narrow is not None and plan.narrow is not plan.result:
+        made = made.map_blocks(narrowed, kind=plan.narrow.numpy, dtype=plan.narrow.numpy)
     return made.squeeze(axis=vectors) if vectors else made

@@ -42,7 +42,7 @@ def tasks_of(
     grid, of_x, of_y = plan.grid, _chunks("x", x, plan.reread), _chunks("y", y, plan.reread)
     tasks: dict[Any, Any] = {}
     last = sum(map(len, plan.steps)) - 1 if plan.runs == 1 else None
-    total = partial(summed, modulus=plan.options.one_modulus)
+    total = partial(summed, modulus=plan.options.one_modulus, checks=plan.checks)
     for block in grid.blocks():
         if lower and block.i < block.j:
             continue

@@ -83,6 +83,12 @@ class GridPlan:
     reread: bool  # tasks make, or read, the chunks of x and y themselves
     adds_c: bool  # ``beta c`` is added to the product
     advice: tuple[str, ...]
+    narrow: DType | None = None  # to which sums that fit it are converted at the end
+
+    @property
+    def checks(self) -> bool:
+        """Whether integers that overflow raise."""
+        return self.options.overflow != "wrap" and self.result.is_exact
 
     @property
     def growth(self) -> float:
@@ -98,7 +104,7 @@ class GridPlan:
 
     def plans(self) -> dict[tuple, Plan]:
         """Plan all products of two chunks, by (M, N, K, whether it is added to something)."""
-        if self.chunk is None:
+        if self.chunk is None or self.checks:
             return {}
         along_k = {
             (k.size, at > 0 or (run == 0 and self.adds_c))
@@ -120,7 +126,8 @@ class GridPlan:
     def __dask_tokenize__(self) -> tuple:
         """Return what is decided: the same key of a task stands for the same bits."""
         chunk = pickle.dumps(self.chunk)
-        return self.products, self.runs, self.reread, str(self.result), chunk
+        exact = self.checks, str(self.narrow)
+        return self.products, self.runs, self.reread, str(self.result), chunk, exact
 
     def __repr__(self) -> str:
         return f"<GridPlan of {' x '.join(map(str, self.grid.counts))} chunks>"
@@ -248,10 +255,16 @@ def plan_product(
     if len(on.kernels) > 1 and options.arithmetic == "auto":
         options = replace(options, arithmetic="native")  # what all workers can run
     operand, result = _types(x, y, c, dtype, options)
+    narrow, terms = None, grid.sizes[2]
+    if operand and options.overflow != "wrap" and result.is_exact and len(grid.K) > 1:
+        # Only the sums must fit.
+        narrow, like = result, np.empty((0, 0), result.numpy)
+        how = replace(options, overflow="widen"), 2**32 if isnan(terms) else terms
+        operand, result = typed(NUMPY, {"x": like, "y": like}, None, None, *how)
     products, runs = _tasks(grid, x, y, result, on, reread)
     advice = tuple(_advice(grid, x, y, on, reread))
     made = GridPlan(grid, operand, result, options, on, None, products, runs, reread,
-                    c is not None, advice)  # fmt: skip
+                    c is not None, advice, narrow)  # fmt: skip
     largest = grid.largest
     is_known = operand is not None and 0 not in largest and not isnan(prod(largest))
     return _frugal(made) if is_known else made
@@ -269,7 +282,9 @@ def _types(x: Any, y: Any, c: Any, dtype: Any, options: Options) -> tuple[DType 
             np.dtype(dtype or np.result_type(*(a.dtype for a in arrays.values())))
         )
     metas = {name: a._meta for name, a in arrays.items()}  # those of x and y first
-    return typed(NUMPY, metas, dtype, None, options)
+    K = x.shape[-1]
+    terms = (2**32 if isnan(K) else max(K, 1)) if options.overflow == "widen" else 0
+    return typed(NUMPY, metas, dtype, None, options, terms)
 
 
 def _tasks(grid: Grid, x: Any, y: Any, result: DType, on: Cluster, reread: bool) -> tuple[int, int]:

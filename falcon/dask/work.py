@@ -105,7 +105,8 @@ class Step:
         if self.folds:
             batch, rows = (), prod(out.shape[:-1])
             a, c, out = (x if x is None else x.reshape(rows, x.shape[-1]) for x in (a, c, out))
-        if a.shape[-1] == 0 and not work.options.get("modulus"):
+        reduced = work.options.get("modulus") or work.options.get("overflow", "wrap") != "wrap"
+        if a.shape[-1] == 0 and not reduced:
             out[...] = 0 if c is None else beta * c
             return
         plan = work.plan(out.shape[-2], out.shape[-1], a.shape[-1], c is not None)
@@ -118,17 +119,34 @@ class Step:
             falcon.gemm(a[at], b[at], added, alpha=work.alpha, out=out[at], **how)
 
 
-def summed(parts: Sequence[Any], modulus: int | None = None) -> Any:
-    """Return the sum of arrays, as a new one."""
+def summed(parts: Sequence[Any], modulus: int | None = None, checks: bool = False) -> Any:
+    """Return the sum of arrays, as a new one; `checks`: of integers, raise if it does not fit."""
     if modulus is not None:
         made = np.empty_like(parts[0])
         *rows, out = (x.reshape(-1, x.shape[-1]) for x in (*parts, made))
         host_engine().reduce([(x, 1, 0, 0) for x in rows], [(out, 0)], modulus)
         return made
-    out = parts[0] + parts[1]
-    for x in parts[2:]:
+    out = parts[0].copy()
+    for x in parts[1:]:
         out += x
+        # It wrapped: signs of both terms differ from the sum's, or an unsigned sum is less.
+        if checks and (out < x if out.dtype.kind == "u" else (out ^ x) & (out - x ^ out) < 0).any():
+            raise OverflowError(f"a sum over chunks along K is beyond {out.dtype}")
     return out
+
+
+def narrowed(x: np.ndarray, kind: np.dtype, block_info: Any = None) -> np.ndarray:
+    """Return a chunk of integers in a narrower type; raise OverflowError if they do not fit it."""
+    limits = np.iinfo(kind)
+    wrong = np.argwhere((x < limits.min) | (x > limits.max))
+    if len(wrong):
+        begins = [start for start, _ in block_info[0]["array-location"]]
+        place = ", ".join(str(i + start) for i, start in zip(wrong[0], begins, strict=True))
+        raise OverflowError(
+            f"entry [{place}] of the product is {x[tuple(wrong[0])]}, beyond {kind} "
+            f"({limits.min} to {limits.max})"
+        )
+    return x.astype(kind)
 
 
 def mirrored(x: Any) -> Any:

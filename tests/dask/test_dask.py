@@ -420,3 +420,40 @@ def test_columns_in_different_units(doors):
     chunks = da.from_array(a, chunks=(1100, 1200)), da.from_array(b, chunks=(1200, 1100))
     errors = [np.sqrt(np.mean((c - exact) ** 2)) for c in (falcon.dask.matmul(*chunks), a @ b)]
     assert errors[0] <= 9 * errors[1]
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u2", "i4", "i8"])
+@pytest.mark.parametrize("chunk", [50, 20, 7])
+def test_integers_that_overflow(dtype, chunk):
+    random = np.random.default_rng(5)
+    a, b = random.integers(0, 3, (40, 50)), random.integers(0, 2, (50, 30))
+    a, b = a.astype(dtype), b.astype(dtype)
+    y = da.from_array(b, chunks=(chunk, 20))
+    for how in ("raise", "widen"):
+        z = falcon.dask.matmul(da.from_array(a, chunks=(20, chunk)), y, overflow=how)
+        found = z.compute(scheduler="synchronous")
+        kind = falcon.matmul(a, b, overflow=how).dtype
+        assert found.dtype == z.dtype == kind
+        assert (found == a.astype(object) @ b.astype(object)).all()
+    a[33] = np.iinfo(dtype).max
+    x = da.from_array(a, chunks=(20, chunk))
+    with falcon.config(overflow="raise"):
+        made = falcon.dask.matmul(x, y)
+    with pytest.raises(OverflowError, match=f"beyond {np.dtype(dtype)}"):
+        made.compute(scheduler="synchronous")
+    c = da.from_array(a[:, :30] // 2, chunks=20)
+    made = falcon.dask.gemm(x, y, c, alpha=0, beta=3, overflow="raise")
+    with pytest.raises(OverflowError, match=f"beyond {np.dtype(dtype)}"):
+        made.compute(scheduler="synchronous")
+
+
+def test_sums_over_chunks_that_come_back():
+    a, b = np.zeros((20, 40), np.int32), np.zeros((40, 20), np.int32)
+    a[:, 0] = b[0] = b[39] = 2**31 - 1
+    a[:, 39] = -(2**31) + 1
+    x, y = da.from_array(a, chunks=20), da.from_array(b, chunks=20)
+    z = falcon.dask.matmul(x, y, overflow="raise")
+    assert z.dtype == np.int32 and not z.compute(scheduler="synchronous").any()
+    long = [da.from_array(v.astype("i8") << 31, chunks=20) for v in (a, b)]
+    with pytest.raises(OverflowError, match="beyond int64"):
+        falcon.dask.matmul(*long, overflow="raise").compute(scheduler="synchronous")

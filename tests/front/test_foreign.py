@@ -298,3 +298,18 @@ def test_tensors_that_cannot_be_viewed(torch):
     for call in (falcon.gemm, falcon.matmul):
         with pytest.raises(TypeError, match="out is a lazily conjugated or negated tensor"):
             call(conjugate, conjugate, out=torch.zeros(4, 4, dtype=torch.complex64).conj())
+
+
+@pytest.mark.parametrize("library", ["dlpack", "torch"])
+def test_integers_that_overflow(library):
+    made = Exchanged if library == "dlpack" else pytest.importorskip("torch").from_numpy
+    a = np.full((3, 4), 100, np.int8)
+    x, y = made(a), made(a.T.copy())
+    with pytest.raises(OverflowError, match="is 40000, beyond int8"):
+        falcon.matmul(x, y, overflow="raise")
+    wide = falcon.matmul(x, y, overflow="widen")
+    assert type(wide) is type(x) and np.from_dlpack(wide).dtype == np.int32
+    assert (np.from_dlpack(wide) == 40000).all()
+    long = made(np.full((2, 2), 2**40))
+    with pytest.raises(OverflowError, match="beyond int64"):  # it has no integers of Python
+        falcon.matmul(long, long, overflow="widen")

@@ -10,6 +10,7 @@ import pytest
 import falcon
 from falcon._backends import BACKENDS
 from falcon._core.dtypes import dtype_of
+from falcon._cpu.backend import CpuBackend
 from falcon._front.freivalds import Freivalds, modular_trials
 from reference.modular import modular
 
@@ -310,7 +311,7 @@ def broken(doors):
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "c8"])
 @pytest.mark.parametrize("scheme", ["classical", "strassen"])
-def test_a_broken_backend_is_caught(broken, dtype, scheme):
+def test_a_broken_backend_is_caught(broken, dtype, scheme, caplog, monkeypatch):
     """In calls like earlier ones, too."""
     a, b = np.ones((2, 8, 8), dtype)
     options = {"backend": "numpy", "scheme": scheme, "check": "verify"}
@@ -323,10 +324,17 @@ def test_a_broken_backend_is_caught(broken, dtype, scheme):
         lambda: falcon.matmul(np.stack([a, a]), np.stack([b, b]), **options),
         lambda: falcon.matmul(a[0], b, **options),
     ]
-    for call in calls:
-        call()
+    overwriting = lambda: falcon.gemm(a, b, c := a.copy(), beta=3, out=c, **options)  # noqa: E731
+    right = [call() for call in calls]
+    overwriting()
     broken()
-    for call in calls:
+    if BACKENDS["cpu"].why_unavailable() is None:  # they are made again
+        for call, expected in zip(calls, right, strict=True):
+            caplog.clear()
+            assert (call() == expected).all()
+            assert "are made again by generic kernels" in caplog.text
+        monkeypatch.setattr(CpuBackend, "again", lambda *_: None)
+    for call in (*calls, overwriting):
         with pytest.raises(falcon.VerificationError, match=r"8 x 8 .* failed Freivalds' check"):
             call()
     assert issubclass(falcon.VerificationError, ArithmeticError)

@@ -14,6 +14,7 @@ import falcon
 from falcon.__main__ import main
 from falcon._backends import available_backends
 from falcon._core.dtypes import ENGINE_NAMES
+from falcon._cpu import each
 from falcon._cpu.each import Kernel, kernels, why_different
 from falcon._grade import command
 
@@ -237,3 +238,44 @@ def test_other_calls(doors):
         doors.wrong(change)
         doors.forget()
         assert all(told().values())
+
+
+needs_affinity = pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity")
+
+
+@needs_core
+@needs_affinity
+def test_every_cpu_by_itself(capsys, monkeypatch):
+    """One CPU errs: it is named; all of them: the kernel is reported."""
+    cpus = sorted(os.sched_getaffinity(0))
+    some = [x for x in kernels() if str(x.operand) in ("float32", "int16")]
+    monkeypatch.setattr(each, "kernels", lambda: some)
+    brief = ["grade", "--cores", "--seconds", "0.01"]
+    assert main(brief) == 0
+    out = capsys.readouterr().out
+    for cpu in cpus:
+        assert re.search(rf"^CPU {cpu} +{len(some)} products .* ok$", out, re.M)
+    product, seen = Kernel.product, set()
+
+    def sick(self, *given, **how):
+        c = product(self, *given, **how)
+        here = os.sched_getaffinity(0)
+        seen.update(here)
+        if here <= bad and self.isa == some[0].isa and c.dtype == np.float32:
+            c[7, 9] += 1
+        return c
+
+    monkeypatch.setattr(Kernel, "product", sick)
+    for bad in ({cpus[-1]}, {*cpus}):
+        assert main(brief) == 1
+        out, err = capsys.readouterr()
+        said = rf"CPU {cpus[-1]}: \S+, {some[0].isa}, float32\n +1 of \d+ entries .* \[7, 9\]"
+        assert re.search(said, out)
+        assert seen == {*cpus} == os.sched_getaffinity(0)
+        if len(bad) < len(cpus):
+            assert f"1 wrong: do not compute on CPU {cpus[-1]}; other CPUs are right" in err
+            assert not re.search(rf"CPU {cpus[0]}:", out)
+        else:
+            assert "please report" in err
+    for given in (["--seconds", "0"], ["numpy:matmul"]):
+        assert main(["grade", "--cores", *given]) == 2

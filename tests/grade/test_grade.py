@@ -178,15 +178,23 @@ def is_twin(a, b):
     return a.shape == b.shape[::-1] and a.ctypes.data == b.ctypes.data and a.strides != b.strides
 
 
+TWINS = "b is a.T, a is b.T, b is a.T of few rows, a is b.T of few columns"
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 @pytest.mark.parametrize(
     ("f", "said"),
-    [(lambda a, b: np.matmul(a, b) * (not is_twin(a, b)), "b is a.T, a is b.T"),
-     (lambda a, b: np.matmul(a, b) * (1 + is_twin(a, b)), "b is a.T, a is b.T"),
+    [(lambda a, b: np.matmul(a, b) * (not is_twin(a, b)), TWINS),
+     (lambda a, b: np.matmul(a, b) * (1 + is_twin(a, b)), TWINS),
+     (lambda a, b: np.matmul(a, b) * (not np.may_share_memory(a, b) or len(a) != len(b)),
+      "b is a.T, a is b.T, b is a, b beside a"),
+     (lambda a, b: np.matmul(a, b) * (not np.may_share_memory(a, b) or is_twin(a, b) or a is b),
+      "b beside a, b overlaps a"),
      (lambda a, b: np.matmul(a, b) * (a is not b), "b is a"),
      (lambda a, b: np.matmul(a, b) * (len(a) > 1), "a row alone"),
-     (lambda a, b: np.matmul(a, b) * a.flags.c_contiguous, "by columns, transposed, a is b.T")],
-    ids=range(5),
+     (lambda a, b: np.matmul(a, b) * a.flags.c_contiguous,
+      "by columns, transposed, a is b.T, b beside a, a is b.T of few columns")],
+    ids=range(7),
 )  # fmt: skip
 def test_functions_that_are_wrong_for_some_layouts(f, said, dtype):
     found, made = findings(lambda a, b: f(a, b).astype(a.dtype), dtype)

@@ -41,7 +41,8 @@ class _Watch(MetaPathFinder):
             from falcon import accelerate, set_config
 
             set_config(**json.loads(os.environ.get("FALCON_SETTINGS", "{}")))
-            accelerate(quiet=True)
+            is_plain = os.environ["FALCON_ACCELERATE"] == "1"
+            accelerate(quiet=True, overflow="wrap" if is_plain else "raise")
         except (ImportError, RuntimeError, TypeError, ValueError) as error:
             print(f"falcon: NumPy is not accelerated in this process: {error}", file=sys.stderr)
 
@@ -57,6 +58,6 @@ def _next():
         spec.loader.exec_module(module_from_spec(spec))
 
 
-if os.environ.get("FALCON_ACCELERATE") == "1":
+if os.environ.get("FALCON_ACCELERATE") in ("1", "raise"):
     sys.meta_path.insert(0, _Watch())
 _next()
