@@ -9,7 +9,7 @@
     where.py     in which memory an array is
     problem.py   Problem: what the decision needs to know about a multiplication
     options.py   Options: keywords, settings and environment variables
-    environment.py  environment variables that set no option
+    environment.py  environment variables: how one is read, those that set no option
     keywords.py  options as keywords of functions: types, signatures, documentation
     config.py    config, set_config: settings of a block, of the process
     method.py    Method, Candidate: a way to multiply a problem, and its predicted time

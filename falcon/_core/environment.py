@@ -1,10 +1,14 @@
-"""Environment variables that set no option: what they do, and what reads them."""
+"""Environment variables: how one is read, and those that set no option."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+from falcon._tools.checks import parse_bool
 
 # A table of the documentation.
 OTHER_VARIABLES = {
@@ -48,3 +52,25 @@ def profile_file() -> Path | None:
     """Return the file of FALCON_PROFILE: a machine profile that is used whatever its key."""
     path = os.environ.get("FALCON_PROFILE")
     return Path(path) if path else None
+
+
+def read(variable: str, parse: Callable[[str], Any]) -> Any:
+    """Parse a variable, empty if it is missing; an error names it."""
+    text = os.environ.get(variable, "")
+    try:
+        return parse(text)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"environment variable {variable}={text!r}: {error}") from None
+
+
+@cache
+def openmp_threads() -> int:
+    """Read OMP_NUM_THREADS, once, as OpenMP does; 0 if it is not set."""
+    first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    return int(first) if first.isascii() and first.isdigit() and len(first) < 20 else 0
+
+
+@cache
+def oversubscribes() -> bool:
+    """Whether FALCON_OVERSUBSCRIBE allows more threads than CPUs, for tests; read once."""
+    return bool(read("FALCON_OVERSUBSCRIBE", parse_bool))

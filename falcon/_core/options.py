@@ -1,6 +1,6 @@
 """`Options`: keywords, settings and environment variables of a call, as one frozen value.
 
-Environment variables are read here and in `environment.py` only. To add an option: a field of
+Environment variables are read by `environment.py` only. To add an option: a field of
 `Options`, its type in `keywords.py`, and the code that uses it. `falcon.config` and the environment
 then set it; the functions that `taken_by` names take it as a keyword, and what plans also as a flag
 of the command line, all with the documentation and the check of the field.
@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
-from functools import cache, partial
+from functools import partial
 from typing import Any, get_args
 
 from falcon._tools import checks
@@ -25,7 +25,7 @@ from falcon._tools.threads import within_limits
 from falcon.schemes import Scheme
 
 from .arithmetic import NAMES
-from .environment import OTHER_VARIABLES
+from .environment import OTHER_VARIABLES, openmp_threads, oversubscribes, read
 
 _log = logging.getLogger("falcon")
 
@@ -306,21 +306,12 @@ def _from_environment() -> Options:
     variables = {name: x.metadata["variable"] for name, x in FIELDS.items()}
     made = Options(
         **{
-            name: _read(variable, partial(parsed, name))
+            name: read(variable, partial(parsed, name))
             for name, variable in variables.items()
             if variable in os.environ
         }
     )
     return _DEFAULTS if made == _DEFAULTS else made
-
-
-def _read(variable: str, parse: Callable[[str], Any]) -> Any:
-    """Parse a variable, empty if it is missing; an error names it."""
-    text = os.environ.get(variable, "")
-    try:
-        return parse(text)
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"environment variable {variable}={text!r}: {error}") from None
 
 
 def _notice_misspelt() -> None:
@@ -391,17 +382,4 @@ def thread_count(requested: int | None = None) -> int:
 
 def threads_of(options: Options) -> int:
     """Threads that a call with these options uses: see `thread_count`."""
-    return within_limits(options.threads, _openmp_threads(), oversubscribed=_oversubscribes())
-
-
-@cache
-def _openmp_threads() -> int:
-    """Read OMP_NUM_THREADS, once, as OpenMP does; 0 if it is not set."""
-    first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    return int(first) if first.isascii() and first.isdigit() and len(first) < 20 else 0
-
-
-@cache
-def _oversubscribes() -> bool:
-    """Whether FALCON_OVERSUBSCRIBE allows more threads than CPUs, for tests; read once."""
-    return bool(_read("FALCON_OVERSUBSCRIBE", parse_bool))
+    return within_limits(options.threads, openmp_threads(), oversubscribed=oversubscribes())

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core import keywords, options
+from falcon._core import environment, keywords, options
 from falcon._core.options import FIELDS, Options, settings, thread_count
 from falcon._tools import cpus
 from falcon._tools.checks import parse_bytes
@@ -38,9 +38,9 @@ def fresh(monkeypatch, doors):
     for name in (*VARIABLES, "OMP_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
     doors.environment()
-    options._openmp_threads.cache_clear()
+    environment.openmp_threads.cache_clear()
     yield monkeypatch
-    options._openmp_threads.cache_clear()
+    environment.openmp_threads.cache_clear()
 
 
 @pytest.mark.parametrize("variable", VARIABLES)
@@ -62,7 +62,7 @@ def test_environment(fresh, variable):
 )  # fmt: skip
 def test_a_bad_variable_is_named(fresh, variable, text):
     fresh.setenv(variable, text)
-    options._oversubscribes.cache_clear()
+    environment.oversubscribes.cache_clear()
     said = f"environment variable {variable}='{text}': .*(expected|int|float)"
     with pytest.raises(ValueError, match=said):
         falcon.plan(ONES, ONES)
@@ -123,14 +123,14 @@ def test_thread_count(fresh):
     assert 1 <= thread_count() <= available
     fresh.setenv("OMP_NUM_THREADS", "5,2")
     assert 1 <= thread_count() <= available, "it is read once"
-    options._openmp_threads.cache_clear()
+    environment.openmp_threads.cache_clear()
     assert thread_count() == 5
     for nonsense in ("", "0", "-1", "all"):
         fresh.setenv("OMP_NUM_THREADS", nonsense)
-        options._openmp_threads.cache_clear()
+        environment.openmp_threads.cache_clear()
         assert 1 <= thread_count() <= available
     fresh.setenv("OMP_NUM_THREADS", "5")
-    options._openmp_threads.cache_clear()
+    environment.openmp_threads.cache_clear()
     with falcon.config(threads=4):
         assert thread_count() == 4
         assert thread_count(7) == 7
