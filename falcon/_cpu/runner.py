@@ -18,6 +18,7 @@ from falcon._core.dtypes import DType
 from falcon._core.packed import PackedOperand, Weighted
 from falcon._core.plan import Plan
 from falcon._core.runner import BoundRun, PlanRunner
+from falcon._core.scaling import UNSCALED, Scaling
 from falcon._core.units import NONE
 
 from . import _core, blocking, pool, share
@@ -70,6 +71,7 @@ class CpuRunner(PlanRunner):
         most = limit - (plan.workspace - nbytes) if limit and may_centre(plan) else inf
         may_fail = layout.scheme is not None and plan.options.check != "none"
         reports = may_fail or method.arithmetic is not None
+        measures = plan.scheme is not None or method.arithmetic is not None
         limits = plain_limits(plan)
         more = layout.plain_nbytes if limits else 0
 
@@ -83,7 +85,8 @@ class CpuRunner(PlanRunner):
             source = readable(b, right) if copies[1] else source
             target = np.empty((problem.M, problem.N), problem.result.numpy) if buffered else out
             given: Any = b if is_packed else source
-            units = NONE if limits else sampled_units(plan, a, given)
+            asks = measures or is_packed  # else no line of an operand is looked at
+            units = sampled_units(plan, a, given) if asks and not limits else NONE
             workspace = kept.take((nbytes if most == inf else room) + more)
             how: dict[str, Any] = {"workspace": workspace, "weights": weights}
             how["mirror"] = image(problem, target, None if buffered else mirror)
@@ -94,8 +97,10 @@ class CpuRunner(PlanRunner):
                     call = partial(_core.gemm, layout, a, source, target, *numbers, **how)
                     is_finite, units = multiplied(plan, a, given, limits, call)
                 if is_finite is None:
-                    known = (workspace, room, most - room, (c, *numbers), units)
-                    scaling = scaling_of(plan, a, given, *known)
+                    scaling: Scaling | None = UNSCALED
+                    if asks:
+                        known = (workspace, room, most - room, (c, *numbers), units)
+                        scaling = scaling_of(plan, a, given, *known)
                     is_refused = scaling is None
                     if scaling is not None:
                         load(c, target, problem)
