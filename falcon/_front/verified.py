@@ -26,8 +26,7 @@ _log = logging.getLogger("falcon")
 # Problems whose products could not be verified, of which a warning told; dropped at that number.
 _reported: set[Problem] = set()
 _MOST_REPORTED = 1024
-# Rows that are multiplied again before Freivalds' test, and columns after it, whole.
-_FEW = 64
+_FEW = 64  # rows that are multiplied again at once, and columns that are, whole
 
 
 def verified(x: Any, run: Callable[[Any, Plan], Any]) -> Plan:
@@ -78,9 +77,9 @@ def verified(x: Any, run: Callable[[Any, Plan], Any]) -> Plan:
 
 
 def _has_checksums(x: Any, plan: Plan) -> bool:
-    """Whether all rows have the right checksums, once a few that had not are made again."""
+    """Whether all rows have the right checksums, once those that had not are made again."""
     rows = checksums.suspects(x, plan.growth)
-    if rows is not None and 0 < len(rows) <= _FEW and _again(x, plan, rows):
+    if rows is not None and len(rows) and _again(x, plan, rows):
         rows = checksums.suspects(x, plan.growth)
     return rows is not None and not len(rows)
 
@@ -89,9 +88,11 @@ def _again(x: Any, plan: Plan, rows: Any, columns: Any = None) -> bool:
     """Multiply some rows and columns again, by generic kernels on this thread.
 
     Entries of whole rows that differ by more than the bounds of both are replaced, and of known
-    columns all. A warning, logged, says so, and whether the kernel gives them again: else a core
-    erred. Returns whether there are any.
+    columns all; some of many rows tell the columns. A warning, logged, says so, and whether the
+    kernel gives them again: else a core erred. Returns whether there are any.
     """
+    are_many = columns is None and len(rows) > _FEW
+    rows = rows[:_FEW] if are_many else rows
     part = np.ix_(rows, np.arange(x.out.shape[1]) if columns is None else columns)
     if not x.out[part].size:
         return False
@@ -109,6 +110,8 @@ def _again(x: Any, plan: Plan, rows: Any, columns: Any = None) -> bool:
         wrong = ~(abs(x.out[part] - right) <= allowed)
         if not wrong.any():
             return False
+        if are_many:
+            return _again(x, plan, np.arange(len(x.out)), np.flatnonzero(wrong.any(axis=0)))
         again, before = ENGINE.again(a, b, ENGINE.kernels()), x.out[part]
         is_again = abs(x.alpha * again + added - before) < abs(right - before) / 2
         x.out[part] = np.where(wrong, right, before)
