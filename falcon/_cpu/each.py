@@ -11,17 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from falcon._core.dtypes import (
-    BFLOAT16,
-    BY_ARITHMETIC,
-    BY_FLOAT,
-    ENGINE,
-    FLOAT32,
-    FLOAT64,
-    INT64,
-    PAIRS,
-    DType,
-)
+from falcon._core.dtypes import BFLOAT16, BY_ARITHMETIC, BY_FLOAT, ENGINE, INT64, PAIRS, DType
 from falcon.schemes import M4, Scheme, get
 
 try:
@@ -100,11 +90,12 @@ class Kernel:
 
     def known(
         self, sizes: tuple[int, int, int] = _USUAL, threads: int = 1, scheme: str = "",
-        by_columns: bool = False, is_blocked: bool = False, is_wide: bool = False,
+        by_columns: bool = False, is_blocked: bool = False, is_wide: bool = False, most: int = 4,
     ) -> Callable[[], str]:  # fmt: skip
         """Return what multiplies whole numbers and says what is wrong; "" if nothing is."""
         (M, N, K), row, random = sizes, self.operand, np.random.default_rng(sizes)
-        a, b = _drawn(random, (M, K), row, row.left), _drawn(random, (K, N), row, row.right)
+        a = _drawn(random, (M, K), row, row.left, most)
+        b = _drawn(random, (K, N), row, row.right, most)
         a, b = (np.asfortranarray(x) if by_columns else x for x in (a, b))
         kind = row.wide[0] if is_wide else row.result
         form = get(scheme) if scheme else None
@@ -125,15 +116,15 @@ def why_different(c: np.ndarray, exact: np.ndarray) -> str:
     return f"{said}{c[at]}, not {exact[at]}" if c[at] != exact[at] else ""
 
 
-def _drawn(random: Any, shape: tuple[int, int], row: DType, kind: DType) -> np.ndarray:
+def _drawn(random: Any, shape: tuple[int, int], row: DType, kind: DType, most: int) -> np.ndarray:
     """Return whole numbers: all that integers hold, such that no sum of floats is rounded."""
     if row.part is not None:
-        real, imaginary = (_drawn(random, shape, row.part, row.part) for _ in "ab")
+        real, imaginary = (_drawn(random, shape, row.part, row.part, most) for _ in "ab")
         return (real + 1j * imaginary).astype(kind.numpy)
     if row.is_exact and row.arithmetic is None:
         limits = np.iinfo(kind.numpy)
         return random.integers(limits.min, limits.max, shape, kind.numpy, endpoint=True)
-    most = 2**18 if row.is_exact or kind is FLOAT64 else 16 if kind is FLOAT32 else 4
+    most = 2**18 if row.is_exact else most
     return _held(random.integers(-most, most, shape, endpoint=True), kind)
 
 
@@ -173,7 +164,7 @@ def cores(seconds: float) -> Iterator[tuple[str, Iterator[tuple[str, str]], str]
     """
     if _core is None or not hasattr(os, "sched_setaffinity"):
         raise ValueError("--cores needs falcon's kernels, and a system where threads choose a CPU")
-    some = [(f"{x.name}, {x.isa}, {x.operand}", x.known(_THREADED)) for x in kernels()]
+    some = [(f"{x.name}, {x.isa}, {x.operand}", x.known(_THREADED, most=9)) for x in kernels()]
     cpus = sorted(os.sched_getaffinity(0))
 
     def told(cpu: int) -> Iterator[tuple[str, str]]:
