@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import falcon
+from falcon._cpu.backend import CpuBackend
 from falcon.decision import rewrites
 
 from . import halves
@@ -60,7 +61,7 @@ def test_a_pickled_plan():
     assert (loaded(A, B) == plan(A, B)).all()
 
 
-def test_a_product_that_is_verified(doors):
+def test_a_product_that_is_verified(doors, monkeypatch):
     falcon.gemm(A, B, check="verify")
     plan = falcon.plan(A, B, backend="numpy")
     assert plan.rewrite == halves.Halves()
@@ -69,6 +70,7 @@ def test_a_product_that_is_verified(doors):
         out[0, 0] += 1
 
     doors.wrong(change)
+    monkeypatch.setattr(CpuBackend, "again", lambda *_: None)  # which makes it right
     with pytest.raises(falcon.VerificationError, match=f"by {plan.label} failed"):
         falcon.gemm(A, B, check="verify", backend="numpy")
 
