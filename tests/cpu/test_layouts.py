@@ -13,7 +13,7 @@ from falcon.codegen.program import Instruction, Op, Program
 from falcon.codegen.update import Updates
 from falcon.schemes import get
 
-from .support import Operand, gemm, layout, run_script, whole
+from .support import Operand, gemm, layout, run_script, same_bits, whole
 
 
 @pytest.mark.parametrize("shape", [(3, 200, 300), (1, 70, 4000), (9, 1000, 80), (150, 140, 160)])
@@ -152,6 +152,30 @@ def test_products_read_in_place_have_the_same_bits_on_any_threads(isa, dtype):
                 gemm(x, y, found[-1], isa=isa, threads=threads)
             assert all(np.array_equal(found[0], z) for z in found)
             np.testing.assert_allclose(found[0], a @ b, rtol=0, atol=0.01 * K)
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+def test_tiles_are_as_high_as_c_where_b_would_go_to_memory(kind):
+    """Tiles then pack B themselves: it takes no workspace. No bit depends on tiles."""
+    M, N, K, l3 = 256, 8192, 1024, min(_core.cache_sizes()["l3"], 32 << 20)
+    info, dtype = _core.kernel_info(kind), np.dtype({"f32": "f4", "f64": "f8"}[kind])
+    panels = -(-M // info["mr"])
+    chosen = _core.plan(M, N, K, kind)
+    slice_of_a = panels * info["mr"] * chosen.blocking[3] * dtype.itemsize
+    of_b = K * N * dtype.itemsize
+    is_high = of_b > l3 / 2 and slice_of_a <= min(1600 << 10, l3 / 8)
+    low = _core.plan(M, N, K, kind, blocking=(0, 0, 0, 0, max(1, panels // 3), 0, 0, 0))
+    if is_high:
+        assert chosen.blocking[4] == panels and chosen.nbytes < low.nbytes - of_b / 2
+        many = _core.plan(M, N, K, kind, threads=8)
+        assert many.blocking[4] == panels and many.nbytes < low.nbytes
+    rng = np.random.default_rng(3)
+    a, b = (rng.standard_normal(x).astype(dtype) for x in ((M, K), (K, N)))
+    found = [np.empty((M, N), dtype) for _ in range(2)]
+    for planned, c in zip((chosen, low), found, strict=True):
+        _core.gemm(planned, a, b, c)
+    assert same_bits(*found)
+    assert _core.plan(M, N, K, kind, is_packed=True).blocking[4] < panels or panels < 25
 
 
 # --- what the engine refuses -----------------------------------------------------------------

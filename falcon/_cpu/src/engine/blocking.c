@@ -53,6 +53,16 @@ static int halve_tile(const falcon_kernel *kern, falcon_blocking *b) {
  * THIN_TILE: the most panels of B in a tile of a thin problem. */
 enum { FEW_COLUMN_PANELS = 2, MANY_ROW_PANELS = 16, THIN_TILE = 256 };
 
+/* Whether B's panels, packed once for all tiles, would go to memory and back, and caches hold those of a slice of A: up
+ * to HIGH_TILE bytes, and an eighth of L3.  Then tiles are as high as C, and pack B's panels for themselves. */
+enum { HIGH_TILE = 1600 << 10 };
+
+static int has_high_tiles(const fl_search *x, ptrdiff_t panels_a, ptrdiff_t panel_a) {
+    const ptrdiff_t l3 = x->cache.l3, of_b = x->t.K * x->t.N * x->kern->panel;
+    return x->s == &fl_classical_scheme && !x->t.packed_b && !x->t.triangle && of_b > l3 / 2 &&
+           panels_a * panel_a <= FL_MIN(HIGH_TILE, l3 / 8);
+}
+
 /* Choose mt and nt where they are 0. */
 static void choose_tile(const fl_search *x, falcon_blocking *b) {
     const falcon_kernel *kern = x->kern;
@@ -65,11 +75,17 @@ static void choose_tile(const fl_search *x, falcon_blocking *b) {
     else if (lines_b <= FEW_COLUMN_PANELS && b->mt <= 0 && x->s == &fl_classical_scheme &&
              x->t.M >= MANY_ROW_PANELS * kern->mr * threads)
         b->mt = 1;
+    const ptrdiff_t lines_a = fl_div_up(x->t.M, kern->mr);
+    const int is_high = !keep && b->mt <= 0 && !x->thin && has_high_tiles(x, lines_a, panel_a);
+    if (is_high)
+        b->mt = lines_a;
     /* The streaming block (panels of one slice) is read once per kept panel and stays in L2; the other one
      * may exceed L2, as its panels pass through L1 one at a time.  The kernel says how much of L2 each may take. */
     const ptrdiff_t a_share = kern->tile[b_kept].a_share, b_share = kern->tile[b_kept].b_share, l2 = x->cache.l2;
     if (b->nt <= 0)
         b->nt = FL_MIN(kern->tile[b_kept].b_panels, FL_MAX(1, l2 * b_share / 100 / panel_b));
+    if (is_high) /* a tile for each thread */
+        b->nt = FL_MIN(b->nt, fl_div_up(lines_b, threads));
     if (b->mt <= 0)
         b->mt = FL_MIN(kern->tile[b_kept].a_panels, FL_MAX(1, l2 * a_share / 100 / panel_a));
     /* The m*n accumulators of a tile are touched once per product: they may take a thread's share of L3, but no more
