@@ -178,6 +178,21 @@ def test_tiles_are_as_high_as_c_where_b_would_go_to_memory(kind):
     assert _core.plan(M, N, K, kind, is_packed=True).blocking[4] < panels or panels < 25
 
 
+NARROW = [(1663, 120, 4116), (105, 5571, 7783), (229, 134, 6837), (5707, 113, 2556)]
+
+
+@pytest.mark.parametrize("isa", _core.supported_isas())
+def test_classical_layouts_keep_a_limit(isa):
+    """Narrow matrices too, whose tiles share panels although that takes more memory than usual."""
+    rng = np.random.default_rng(1)
+    drawn = [tuple(int(2 ** rng.uniform(5, 13)) for _ in "MNK") for _ in range(1000)]
+    for shape in NARROW + drawn:
+        for kind, threads, limit in (("f64", 8, 4 << 20), ("f64", 2, 8 << 20), ("f32", 3, 4 << 20)):
+            by = {"c_by_columns": shape[0] % 3 == 0, "b_by_rows": shape[1] % 3 > 0}
+            made = _core.plan(*shape, kind, threads=threads, limit=limit, isa=isa, **by)
+            assert made.nbytes <= limit, (shape, kind, threads, limit, by, made.blocking)
+
+
 # --- what the engine refuses -----------------------------------------------------------------
 
 

@@ -295,7 +295,7 @@ static falcon_blocking choose(fl_search x, const falcon_problem *prob, int threa
         found = x.count == COUNT_LIKELY ? passes : anew;
         const int fits = search(&x, &found);
         found = seen_as(found, swap);
-        if (!fits || x.count == COUNT_BOTH || keeps_limit(&x, prob, &found))
+        if (x.count == COUNT_BOTH || (fits && keeps_limit(&x, prob, &found)))
             return found;
     }
 }
