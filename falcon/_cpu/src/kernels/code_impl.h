@@ -36,6 +36,8 @@ enum { RUN = 512, MOST_OUTPUTS = 64 };
 #define CODE_OF(n) CAT4(ISA, P, coded, n)
 #endif
 
+_Static_assert(MR * sizeof(P_T) <= RUN && NR * sizeof(P_T) <= RUN, "a step of a strip is written at once");
+
 /* Write `bytes` of each output. */
 static void NAME(write_out)(const falcon_rows *r, char *dst, ptrdiff_t bytes, const char *buffer) {
     for (int q = 0; q < r->outputs; q++, dst += r->dst_stride, buffer += RUN)
