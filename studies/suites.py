@@ -125,9 +125,9 @@ def lower(way):
     from falcon._front import calls, planner
     from falcon.decision import library
 
+    batch = 0.0, *library.limits_of_loops()[2][1:]
     for module, values in (  # a name that the module does not have is an error
-        (switch, {"THINNEST_OWN": 1, "SMALLEST_OWN": 0.0, "_LEAST_OF_LOOPS": 0.0,
-                  "LEAST_BATCH_OF_LOOPS": 0.0}),
+        (switch, {"limits_of_loops": lambda: (1, 0.0, batch), "_LEAST_OF_LOOPS": 0.0}),
         (library, {"is_long_batch": lambda *_: True}),
         (calls, {"_small": lambda a, b, out: None}),
     ):  # fmt: skip

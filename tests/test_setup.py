@@ -73,9 +73,10 @@ def test_what_fails_is_raised_and_nothing_is_linked(build):
 
 def test_an_editable_installation_compiles_what_has_changed(build, monkeypatch, tmp_path):
     """Adding an extra to a clone installs it again."""
-    made, runs = build(1, Compiler()), []
+    made, runs, codes = build(1, Compiler()), [], ["1"]
     names = type(made).run.__globals__
     monkeypatch.setitem(names, "ROOT", tmp_path)
+    monkeypatch.setitem(names, "scheme_codes", lambda: codes[-1])
     monkeypatch.setitem(names, "MODE", "require")
     monkeypatch.setattr(type(made).__base__, "run", lambda self: runs.append(1))
     source, built = tmp_path / "falcon/x.c", tmp_path / "x.so"
@@ -84,9 +85,19 @@ def test_an_editable_installation_compiles_what_has_changed(build, monkeypatch, 
         path.write_text("1")
     made.editable_mode, made.extensions = True, [SimpleNamespace(name="x")]
     monkeypatch.setattr(made, "get_ext_filename", "{}.so".format)
-    for change, count in (None, 1), (None, 1), (source, 2), (None, 2), (built, 3):
+    for change, count in (
+        (None, 1),
+        (None, 1),
+        (source, 2),
+        (None, 2),
+        (codes, 3),
+        (None, 3),
+        (built, 4),
+    ):
         if change == built:
             built.unlink()
+        elif change is codes:
+            codes.append("2")
         elif change:
             change.write_text("2")
         made.run()
