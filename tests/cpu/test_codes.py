@@ -9,6 +9,7 @@ import itertools
 import subprocess
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -24,10 +25,12 @@ from .support import SOURCES, gemm, same_bits
 from .test_c_driver import COMPILER, DRIVER, require_compiler, write_headers
 from .test_fused import measured
 
+WIDE = "f32", "f64", "f16", "i64f64"
+
 
 @pytest.fixture(scope="module")
 def wide(built):
-    """The instruction set whose kernels of float32 and float64 have vectors of 64 bytes."""
+    """The instruction set whose kernels of these types have vectors of 64 bytes."""
     if "avx512" in _core.supported_isas():
         yield "avx512"
         return
@@ -42,11 +45,11 @@ def wide(built):
             command += [DRIVER.parent / "kernels_wide.c", "-o", made]
             subprocess.run(command, check=True, timeout=HANG)
     loaded = ctypes.CDLL(str(made))
-    for dtype in TYPES_OF:
+    for dtype in WIDE:
         kernel = ctypes.c_char.in_dll(loaded, f"falcon_kernel_generic_{dtype}")
         _core.put_kernel("avx512", dtype, ctypes.addressof(kernel))
     yield "avx512"
-    for dtype in TYPES_OF:
+    for dtype in WIDE:
         _core.put_kernel("avx512", dtype, 0)
 
 
@@ -106,6 +109,23 @@ def test_code_has_the_bits_of_its_interpretation(name, kind, wide):
                 gemm(a, b, out, scheme=form, isa=wide, blocking=blocking)
         for x, y in zip(found, expected, strict=True):
             assert same_bits(x, y), (shape, order, blocking)
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16", "i64f64"])
+def test_elements_of_another_type_than_panels_are_converted(kind, wide):
+    """Kernels share the programs' code with others that have the same panels."""
+    dtype = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "i64f64": np.int64}[kind]
+    rng = np.random.default_rng(4)
+    for order in ORDERS:
+        a, b = (np.asarray(rng.integers(-4, 5, x).astype(dtype), order=o)
+                for x, o in zip(((96, 640), (640, 1024)), order, strict=False))  # fmt: skip
+        expected = a.astype(int) @ b.astype(int)
+        c = np.zeros(expected.shape, np.int64 if kind == "i64f64" else np.float32, order[2])
+        isas = (None, wide) if kind in WIDE else (None,)
+        for name, isa in itertools.product(("strassen", "winograd", "2x4x4:26"), isas):
+            c[...] = -1
+            gemm(a, b, c, kind=kind, isa=isa, scheme=converted(coded_scheme(name)))
+            np.testing.assert_array_equal(c, expected, err_msg=f"{name} {order} {isa}")
 
 
 def test_a_program_that_differs_in_one_sign_is_interpreted():

@@ -81,8 +81,10 @@ static fl_operand operand(const fl_job *j, int is_a, const void *src, ptrdiff_t 
     o.weights = is_a || !j->prob->weights ? NULL : (const char *)j->prob->weights + j->k0 * j->kern->acc;
     o.means = o.program && means ? means + (segment0(j) * o.means_step + line0) * j->kern->acc : NULL;
     o.code = o.program && o.program->code && j->kern->codes ? j->kern->codes[o.program->code - 1] : NULL;
-    o.by_rows = o.code && o.line_stride == 1 && o.parts == 1 && j->kern->elem == j->kern->panel &&
-                o.width * j->kern->panel % FL_LINE == 0 && !o.units && !o.scale && !o.means;
+    const int is_panel =
+        j->kern->rows_in_place > 0 && o.parts == 1; /* of the same type, too: not of int64 by float64 */
+    o.by_rows = o.code && is_panel && o.line_stride == 1 && o.width * j->kern->panel % FL_LINE == 0 && !o.units &&
+                !o.scale && !o.means;
     return o;
 }
 

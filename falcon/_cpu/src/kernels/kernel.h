@@ -66,7 +66,7 @@ typedef void (*falcon_combine_fn)(const void *src, ptrdiff_t src_stride, void *d
 /* The same by straight-line code for one program, which is written by falcon/codegen/cpu_emit.py.  Input q lies at
  * src[q]: `steps` rows, src_step bytes apart, each `panels` pieces of `bytes` (whole cache lines) behind each other.
  * Piece i of step k of output r goes to dst + r*dst_stride + i*dst_panel + k*bytes.  ahead: NULL, or where other rows
- * of the inputs begin, which are prefetched meanwhile. */
+ * of the inputs begin, which are prefetched meanwhile.  stream: as above; outputs: how many the program has. */
 typedef struct {
     const char *const *src, *const *ahead;
     char *dst;
@@ -196,7 +196,8 @@ typedef struct falcon_kernel {
     int k_grain;               /* slices and chunks of K are multiples of it, so that they begin on cache lines */
     int kc;                    /* longest slice of K */
     int rows_in_place;         /* rows of A up to which a copy of B would cost more than it saves; 0: the micro-kernel
-                                * cannot read B's rows where they are (elem == panel and kr == 1 where it can) */
+                                * cannot read B's rows where they are (where it can, panels hold elements as they are, and
+                                * kr is 1) */
     int streams_rows;          /* packing B's rows between micro-kernels was faster for few rows of A than a BLAS */
     int keeps;                 /* see falcon_how */
     int b_kept; /* with several slices of K, keep B's panels in L1 while A's stream, not the other way round */
