@@ -65,13 +65,13 @@ def load_table() -> ModuleType:
 TABLE = load_table()
 
 
-def digest() -> str:
+def digest(codes: str) -> str:
     """Return a digest of what compiled parts are made of: sources, Python, NumPy, flags."""
     known = [os.environ.get(x) for x in ("CC", "CFLAGS", "LDFLAGS", "FALCON_THREADING")]
     with suppress(ImportError):
         known.append(importlib.import_module("numpy").__version__)
     held = sha256(repr((sys.version, MACHINE, known)).encode())
-    held.update(scheme_codes().encode())
+    held.update(codes.encode())
     names = "setup.py", "sources.py", "dtypes.py", "formulas.py", "uninterrupted.py"
     kinds = ".c", ".h", ".pyx", ".pxd", ".pxi"
     for path in [ROOT / "setup.py", *sorted((ROOT / "falcon").rglob("*.*"))]:
@@ -99,18 +99,19 @@ def _short(error: BaseException) -> str:
 class BuildOptional(build_ext):
     """Compile the kernels once per instruction set; record the reason if that fails."""
 
-    made_of = ""
+    codes = made_of = ""
 
     def run(self) -> None:
         if MODE == "skip":
             set_by = "FALCON_BUILD=skip was set when falcon was built"
             self._record("there is none for Windows" if sys.platform == "win32" else set_by)
             return
-        self.made_of = digest()
-        if self.editable_mode and self._is_built():
-            print("falcon: its compiled parts are there, and made of these sources")
-            return
         try:
+            self.codes = scheme_codes()
+            self.made_of = digest(self.codes)
+            if self.editable_mode and self._is_built():
+                print("falcon: its compiled parts are there, and made of these sources")
+                return
             super().run()
         except (Exception, SystemExit) as error:
             if MODE == "require":
@@ -172,7 +173,7 @@ class BuildOptional(build_ext):
             print(f"falcon: no {isa.name} kernels: the compiler does not know their flags")
         tables = TABLE.tables(load_dtypes().ENGINE_NAMES, tuple(built))
         self._add_header(extension, TABLE.TABLES, tables)
-        self._add_header(extension, TABLE.CODES, scheme_codes())
+        self._add_header(extension, TABLE.CODES, self.codes)
         if OPENMP and self._knows(TABLE.OPENMP_FLAGS, "omp.h"):
             extension.extra_compile_args += TABLE.OPENMP_FLAGS
             extension.extra_link_args += TABLE.OPENMP_FLAGS
@@ -244,7 +245,8 @@ def scheme_codes() -> str:
     lines += ["from falcon.codegen.cpu_emit import header_of"]
     lines += [f"sys.stdout.write(header_of({TABLE.CODED!r}))"]
     command = [sys.executable, "-c", "\n".join(lines)]
-    return subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
+    how = {"check": True, "stdout": subprocess.PIPE, "text": True, "cwd": ROOT}
+    return subprocess.run(command, **how).stdout
 
 
 def discover_extension(folder: str, name: str) -> Extension:

@@ -2,6 +2,7 @@
 
 import os
 import runpy
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -102,6 +103,21 @@ def test_an_editable_installation_compiles_what_has_changed(build, monkeypatch, 
             change.write_text("2")
         made.run()
         assert len(runs) == count
+
+
+def test_an_installation_without_what_writes_schemes_as_c_goes_on(build, monkeypatch, tmp_path):
+    """Such as one without NumPy; a reason is recorded, as of a compiler that fails."""
+    made = build(1, Compiler())
+    names = type(made).run.__globals__
+    monkeypatch.setitem(names, "ROOT", tmp_path)
+    monkeypatch.setitem(names, "MODE", "optional")
+    made.editable_mode = True
+    made.run()
+    record = (tmp_path / "falcon/_cpu/_build.py").read_text()
+    assert "compiling it failed: CalledProcessError" in record
+    monkeypatch.setitem(names, "MODE", "require")
+    with pytest.raises(subprocess.CalledProcessError):
+        made.run()
 
 
 def test_it_says_how_far_it_is(build, capsys):
