@@ -160,6 +160,23 @@ def test_a_wrong_kernel_is_named(caplog, monkeypatch):
         assert ("grade --cores" in caplog.text) != is_kernel
 
 
+def test_rows_that_checksums_tell_are_enough(monkeypatch):
+    """Freivalds' check, which takes as long as some products, is not asked."""
+    a = np.random.default_rng(2).standard_normal((200, 200))
+    right, run = falcon.gemm(a, a), execute._run
+
+    def wrong(x, plan):
+        done = run(x, plan)
+        x.out[3, 5] += 1e-6
+        x.out[170:, 7] = np.nan
+        return done
+
+    monkeypatch.setattr(execute, "_run", wrong)
+    monkeypatch.setattr("falcon._front.verified.Freivalds", None)
+    found = falcon.gemm(a, a, check="verify")
+    assert (abs(found - right) <= 2 * falcon.plan(a, a).error_bound(a, a)).all()
+
+
 def test_nothing_is_said_of_what_it_cannot_tell():
     a = np.ones((4, 4))
     for b in (np.zeros((4, 4)), np.full((4, 4), np.nan), np.full((4, 4), 1e300) * a):
