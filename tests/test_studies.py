@@ -20,7 +20,11 @@ from .support import ROOT, python
 SMALL = {
     "beside": (("40,50,60", "--dtype", "float32", "--rounds", "1"),
                ("falcon after 1 ms", "NumPy after falcon", "falcon, one CPU busy")),
+    "combines": (("24x100x100", "--rounds", "2", "--schemes", "strassen"),
+                 ("interpreted ms", "strassen")),
     "compare": ((str(ROOT / "docs/benchmarks/xeon_amx/results.json"),) * 2, ("0 of", "changed")),
+    "costs": (("40x40x40", "--rounds", "2", "--dtype", "float32", "int8"),
+              ("check=verify", "overflow=raise")),
     "crossover": (("x.json", "--sizes", "64", "--inner", "32", "--dtype", "float32",
                    "--case-seconds", "0"),
                   ("64 32 float32",)),
