@@ -103,8 +103,7 @@ def header(programs: Iterable[Operations]) -> str:
     A kernel defines how many of them, the first ones, it takes as code.
     """
     programs = tuple(programs)
-    lines = ["/* Written by falcon/codegen/cpu_emit.py. */"]
-    lines += ["#ifdef CODE"]
+    lines = ["/* Written by falcon/codegen/cpu_emit.py. */", "#ifdef CODE"]
     for number, x in enumerate(programs):
         lines += [f"#if {number} < CODED", f"CODE({number}, {x.n_outputs}) {{"]
         lines += [*map("    ".__add__, _statements(x)), "}", "#endif"]
