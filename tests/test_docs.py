@@ -175,3 +175,29 @@ def test_pictures_have_their_versions():
         end = "-dark" if x.suffix == ".svg" else "-narrow"
         if not x.stem.endswith(end):
             assert x.with_stem(x.stem.removesuffix("-light") + end) in pictures
+
+
+def anchors(page):
+    """What links into a page may name: its headings, as the site and hosts of repositories do."""
+    text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.M | re.S)
+    titles = re.findall(r"^#{1,4} +(.+)", text, re.M)
+    return {re.sub(r"[^\w\- ]", "", x.lower()).replace(" ", "-") for x in titles}
+
+
+def test_links_lead_somewhere():
+    pages = [*DOCS.rglob("*.md"), *ROOT.glob("*.md")]
+    links = [
+        (page, *link.partition("#")[::2])
+        for page in pages
+        if "_build" not in page.parts
+        for link in re.findall(r"\]\(([\w./-]*(?:#[\w-]+)?)\)", page.read_text("utf-8"))
+    ]
+    assert sum(bool(anchor) for *_, anchor in links) > 50
+    copied = {DOCS / "contributing.md", DOCS / "changelog.md"}  # docs/conf.py makes them
+    for page, file, anchor in links:
+        to = (page.parent / file).resolve() if file else page
+        if to in copied:
+            to = ROOT / (to.stem.upper() + ".md")
+        assert to.exists(), f"{page.name} links to {file}"
+        if anchor and to.suffix == ".md":
+            assert anchor in anchors(to), f"{page.name} links to {file}#{anchor}"
