@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+import falcon
 from falcon._cpu.programs import engine_scheme
 from falcon.schemes import get
 
@@ -55,6 +56,21 @@ def test_passes_cut_the_triangle():
             mirror = c.T if mirrored else None
             gemm(*(x.T, x, c), blocking=blocking, triangle=triangle, mirror=mirror, threads=threads)
             np.testing.assert_array_equal(c, expected(whole, triangle, mirrored))
+
+
+@pytest.mark.parametrize("limit", [2_000_000, 1_000_000, 600_000])
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+def test_passes_cut_a_complex_triangle(limit, dtype):
+    """Entries of the other triangle, which are mirrored, are not added to again."""
+    rng = np.random.default_rng(3)
+    x = (rng.integers(-3, 4, (355, 256)) + 1j * rng.integers(-3, 4, (355, 256))).astype(dtype)
+    how = {"backend": "cpu", "scheme": "classical", "workspace_limit": limit}
+    plan = falcon.plan(x.T, x, **how)
+    assert plan.problem.symmetric
+    assert plan.method.chunks[2] < 355 or dtype == "c8"
+    np.testing.assert_array_equal(plan(x.T, x), x.T @ x)
+    c = x.T @ x
+    np.testing.assert_array_equal(falcon.gram(x, conjugate=False, beta=1, c=c, **how), 2 * c)
 
 
 def test_what_is_refused():

@@ -70,10 +70,26 @@ static void finish(const fl_pass *p, const fl_buffers *buf, const char *acc, con
 
 /* Writes entries e of a complex C, whose parts are complete, to C, as finish does. */
 static void finish_parts(const fl_pass *p, const fl_buffers *buf, char *const part[2], fl_entries e) {
+    const falcon_kernel *kern = p->kern;
+    char *c = p->c + (e.row * p->c_rs + e.col * p->c_cs) * p->c_elem;
+    if (fl_outside(p, e))
+        return;
     for (int i = 0; i < 2 && is_undone(p); i++)
         complete(p, part[i], NULL, part[i], 1, e, i);
-    p->kern->write_parts(part[0], part[1], p->alpha, p->beta, p->c + (e.row * p->c_rs + e.col * p->c_cs) * p->c_elem,
-                         p->c_rs, p->c_cs, e.rows, e.cols, p->stream_c, buf->watch);
+    if (fl_inside(p, e)) {
+        kern->write_parts(part[0], part[1], p->alpha, p->beta, c, p->c_rs, p->c_cs, e.rows, e.cols, p->stream_c,
+                          buf->watch);
+        return;
+    }
+    for (ptrdiff_t i = 0; i < e.rows; i++) {
+        ptrdiff_t first, end;
+        fl_wanted(p, e, i, &first, &end);
+        const ptrdiff_t at = (i * kern->nr + first) * kern->acc;
+        if (first < end)
+            kern->write_parts(part[0] + at, part[1] + at, p->alpha, p->beta,
+                              c + (i * p->c_rs + first * p->c_cs) * p->c_elem, p->c_rs, p->c_cs, 1, end - first, 0,
+                              buf->watch);
+    }
 }
 
 /* The entries of block (i, j) of C that panels t hold; rows or cols below 1: none. */
