@@ -21,7 +21,7 @@ from falcon._front.surface import (
     observe,
     tell_children,
 )
-from falcon._tools.checks import check_switch
+from falcon._tools.checks import check_error, check_switch
 from falcon._tools.locks import ForkLock
 from falcon._tools.uninterrupted import Block, forgetful, insist
 
@@ -33,9 +33,10 @@ except ImportError:  # `accelerate` says so
 _lock = ForkLock()
 # What calls have set, and what ``with`` blocks have set since: the last one counts. Calls whose
 # switch may still begin a block, which takes the call back, are kept one by one, in their order.
-_base = False
-_calls: list[tuple[weakref.ref[Switch], bool]] = []
-_blocks: dict[object, bool] = {}
+_base: tuple[bool, float | None] = False, None  # whether it is on, with which `error`
+_calls: list[tuple[weakref.ref[Switch], tuple[bool, float | None]]] = []
+_blocks: dict[object, tuple[bool, float | None]] = {}
+_error: float | None = None  # that holds now
 _is_on: bool | None = False  # None: being changed
 _was_told = False
 # Values of np.errstate with which nobody asks for overflow: others are NumPy's to obey.
@@ -51,15 +52,15 @@ _SITE, _VARIABLE = str(Path(__file__).with_name("site")), "FALCON_ACCELERATE"
 class Switch(Block["Switch"]):
     """What `accelerate` returns: as a context manager it restores, at the end, what it found."""
 
-    def __init__(self, on: bool, quiet: bool) -> None:
+    def __init__(self, on: bool, quiet: bool, error: float | None) -> None:
         super().__init__()
-        self._on, self._quiet = on, quiet
+        self._how, self._quiet = (on, error), quiet
 
     def put(self) -> None:
         """Set what holds outside of blocks."""
         with _lock.lock:
             _settle()
-            _calls.append((weakref.ref(self), self._on))
+            _calls.append((weakref.ref(self), self._how))
             _update(self._quiet)
 
     def undo(self) -> None:
@@ -72,7 +73,7 @@ class Switch(Block["Switch"]):
         """Set what holds in the block, and no longer outside of it."""
         with _lock.lock:
             self._take_back()
-            _blocks[key] = self._on
+            _blocks[key] = self._how
             _update(self._quiet)
         return self
 
@@ -91,7 +92,12 @@ class Switch(Block["Switch"]):
 
 
 def accelerate(
-    on: bool = True, *, quiet: bool = False, inherit: bool = False, **options: Any
+    on: bool = True,
+    *,
+    error: float | None = None,
+    quiet: bool = False,
+    inherit: bool = False,
+    **options: Any,
 ) -> Switch:
     """Run NumPy's own products on falcon: ``a @ b``, np.matmul, np.dot and what is built on them.
 
@@ -103,6 +109,9 @@ def accelerate(
     ----------
     on : bool
         False: NumPy's own loops are put back.
+    error : float, optional
+        Largest error of an entry of a product over the norms of its row and its column, as
+        `falcon.matmul` takes it: 1e-6 lets float64 programs multiply as float32.
     quiet : bool
         Do not say on standard error that it is on, and what it costs in accuracy.
     inherit : bool
@@ -122,7 +131,8 @@ def accelerate(
         falcon was built without the compiled part of this, NumPy's loops are not as expected, or
         this is a subinterpreter (mod_wsgi, uWSGI): exceptions would be lost there.
     TypeError
-        `on` is not a bool, or an option is given that `falcon.config` takes.
+        `on` is not a bool, or an option is given that `falcon.config` takes; or `error` with
+        `inherit`, which passes on what ``set_config(error=...)`` sets.
 
     Notes
     -----
@@ -143,6 +153,9 @@ def accelerate(
     ...     c = a @ a
     """
     check_switch("on", on)
+    error = check_error("error", error)
+    if error is not None and inherit:
+        raise TypeError("inherit passes on falcon.set_config(error=...), not the error of a call")
     for name in options:
         known = f"settings hold here: falcon.set_config({name}=...), or falcon.config for a block"
         raise TypeError(f"accelerate takes no {name!r}" + (f"; {known}" if name in FIELDS else ""))
@@ -151,7 +164,7 @@ def accelerate(
             "falcon.accelerate needs a compiled part that was not built here; see "
             "falcon.show_config()"
         )
-    switch = Switch(on, quiet)
+    switch = Switch(on, quiet, error)
     try:
         switch.put()
         if inherit:
@@ -196,8 +209,8 @@ def _product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Any:
         if not _NOT_ASKED.issuperset(np.geterr().values()):
             return NotImplemented
         if is_hermitian(a, b):  # as BLAS's loops leave it
-            return gram(a, transpose=True, out=out)
-    return matmul(a, b, out)
+            return gram(a, transpose=True, out=out, error=_error)
+    return matmul(a, b, out) if _error is None else matmul(a, b, out, error=_error)
 
 
 def _missed(subscripts: Any, seconds: float) -> None:
@@ -218,8 +231,8 @@ def _settle() -> None:
 
 def _update(quiet: bool) -> None:
     """Bring NumPy into the state that calls and blocks ask for."""
-    global _is_on, _was_told
-    wanted = next(reversed(_blocks.values()), _calls[-1][1] if _calls else _base)
+    global _is_on, _was_told, _error
+    wanted, _error = next(reversed(_blocks.values()), _calls[-1][1] if _calls else _base)
     if wanted == _is_on:
         return
     if wanted:
@@ -241,9 +254,10 @@ def _update(quiet: bool) -> None:
         lines = ["NumPy's matrix products run on falcon (off: falcon.accelerate(on=False))"]
         with suppress(Exception):  # where settings allow no such product, those that come say so
             growth = plan((_TOLD, _TOLD), (_TOLD, _TOLD), "float64").growth
+            lines += [f"entries may err by {_error:g} of the norms"] * (_error is not None)
             lines += [
                 f"it costs accuracy: the error of a {_TOLD} x {_TOLD} float64 product grows "
                 f"{growth:.1f} times (FALCON_MAX_GROWTH=2 or falcon.set_config(max_growth=2.0) "
                 "bounds it)"
-            ] * (growth > 1)
+            ] * (growth > 1 and _error is None)
         print(*(f"falcon: {x}" for x in lines), sep="\n", file=sys.stderr)

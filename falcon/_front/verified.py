@@ -9,6 +9,7 @@ from math import inf
 from typing import Any
 
 from falcon._core.dtypes import find
+from falcon._core.ladder import coarser
 from falcon._core.observe import warn_caller
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
@@ -43,7 +44,7 @@ def verified(x: Any, run: Callable[[Any, Plan], Any]) -> Plan:
     about: dict[str, Any] = {"dtype": dtype, "uneven": plan.is_uneven, "modulus": p}
     test = Freivalds(x.a, b, x.c, x.alpha, x.beta, **about)
     run(x, plan)
-    outcome = test.check(out, plan.growth)
+    outcome = test.check(out, plan.growth * coarser(plan))
     if p is not None and not ((out >= 0) & (out < p)).all():
         outcome = Verification(False, inf, 0.0, f"wrong: an entry is not from 0 to {p - 1}")
     if outcome.is_wrong:
