@@ -21,7 +21,7 @@ from falcon._front.surface import (
     observe,
     tell_children,
 )
-from falcon._tools.checks import check_choice, check_switch
+from falcon._tools.checks import check_choice, check_error, check_switch
 from falcon._tools.locks import ForkLock
 from falcon._tools.uninterrupted import Block, forgetful, insist
 
@@ -33,13 +33,14 @@ except ImportError:  # `accelerate` says so
 _lock = ForkLock()
 # What calls have set, and what ``with`` blocks have set since: the last one counts. Calls whose
 # switch may still begin a block, which takes the call back, are kept one by one, in their order.
-# "raise" is on, and checks products of integers.
-_State = bool | Literal["raise"]
-_base: _State = False
+# A state: whether it is on, or "raise", which checks products of integers; and the error of floats.
+_State = tuple[bool | Literal["raise"], float | None]
+_base: _State = False, None
 _calls: list[tuple[weakref.ref[Switch], _State]] = []
 _blocks: dict[object, _State] = {}
-_is_on: _State | None = False  # None: being changed
-_of_integers: dict[str, Any] = {}  # options of their products
+_now: _State | None = False, None  # None: being changed
+_of_integers: dict[str, Any] = {}  # options of their products, and of those of floats
+_of_floats: dict[str, Any] = {}
 _was_told = False
 # Values of np.errstate with which nobody asks for overflow: others are NumPy's to obey.
 _NOT_ASKED = {"ignore", "warn"}
@@ -54,15 +55,15 @@ _SITE, _VARIABLE = str(Path(__file__).with_name("site")), "FALCON_ACCELERATE"
 class Switch(Block["Switch"]):
     """What `accelerate` returns: as a context manager it restores, at the end, what it found."""
 
-    def __init__(self, on: _State, quiet: bool) -> None:
+    def __init__(self, state: _State, quiet: bool) -> None:
         super().__init__()
-        self._on, self._quiet = on, quiet
+        self._state, self._quiet = state, quiet
 
     def put(self) -> None:
         """Set what holds outside of blocks."""
         with _lock.lock:
             _settle()
-            _calls.append((weakref.ref(self), self._on))
+            _calls.append((weakref.ref(self), self._state))
             _update(self._quiet)
 
     def undo(self) -> None:
@@ -75,7 +76,7 @@ class Switch(Block["Switch"]):
         """Set what holds in the block, and no longer outside of it."""
         with _lock.lock:
             self._take_back()
-            _blocks[key] = self._on
+            _blocks[key] = self._state
             _update(self._quiet)
         return self
 
@@ -90,12 +91,13 @@ class Switch(Block["Switch"]):
             _update(quiet=True)
 
     def __repr__(self) -> str:
-        return f"<falcon.accelerate: {'on' if _is_on else 'off'}>"
+        return f"<falcon.accelerate: {'on' if is_on() else 'off'}>"
 
 
 def accelerate(
     on: bool = True,
     *,
+    error: float | None = None,
     quiet: bool = False,
     inherit: bool = False,
     overflow: Literal["wrap", "raise"] = "wrap",
@@ -111,6 +113,9 @@ def accelerate(
     ----------
     on : bool
         False: NumPy's own loops are put back.
+    error : float, optional
+        Largest error of an entry of a product over the norms of its row and its column, as
+        `falcon.matmul` takes it: 1e-6 lets float64 programs multiply as float32.
     quiet : bool
         Do not say on standard error that it is on, and what it costs in accuracy.
     inherit : bool
@@ -133,7 +138,8 @@ def accelerate(
         falcon was built without the compiled part of this, NumPy's loops are not as expected, or
         this is a subinterpreter (mod_wsgi, uWSGI): exceptions would be lost there.
     TypeError
-        `on` is not a bool, or an option is given that `falcon.config` takes.
+        `on` is not a bool, or an option is given that `falcon.config` takes; or `error` with
+        `inherit`, which passes on what ``set_config(error=...)`` sets.
 
     Notes
     -----
@@ -154,8 +160,11 @@ def accelerate(
     ...     c = a @ a
     """
     check_switch("on", on)
+    error = check_error("error", error)
+    if error is not None and inherit:
+        raise TypeError("inherit passes on falcon.set_config(error=...), not the error of a call")
     checks = on and check_choice(("wrap", "raise"), "overflow", overflow) == "raise"
-    state: _State = "raise" if checks else on
+    state: _State = "raise" if checks else on, error
     for name in options:
         known = f"settings hold here: falcon.set_config({name}=...), or falcon.config for a block"
         raise TypeError(f"accelerate takes no {name!r}" + (f"; {known}" if name in FIELDS else ""))
@@ -168,7 +177,7 @@ def accelerate(
     try:
         switch.put()
         if inherit:
-            _inherit(state)
+            _inherit(state[0])
         return switch
     except BaseException:
         insist(switch.undo)
@@ -187,10 +196,10 @@ def unload_ipython_extension(_shell: object) -> None:
 
 def is_on() -> bool:
     """Whether NumPy's products run on falcon now."""
-    return bool(_is_on)
+    return bool(_now and _now[0])
 
 
-def _inherit(on: _State) -> None:
+def _inherit(on: bool | str) -> None:
     """Change the environment of child processes."""
     paths = [x for x in os.environ.get("PYTHONPATH", "").split(os.pathsep) if x and x != _SITE]
     variable = "1" if on is True else on or ""
@@ -214,8 +223,8 @@ def _product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Any:
         if not _NOT_ASKED.issuperset(np.geterr().values()):
             return NotImplemented
         if is_hermitian(a, b):  # as BLAS's loops leave it
-            return gram(a, transpose=True, out=out)
-    return matmul(a, b, out)
+            return gram(a, transpose=True, out=out, **_of_floats)
+    return matmul(a, b, out, **_of_floats)
 
 
 def _missed(subscripts: Any, seconds: float) -> None:
@@ -227,44 +236,47 @@ def _settle() -> None:
     """Let the last call that no block can take back stand for all before it."""
     global _base
     for i in reversed(range(len(_calls))):
-        call, on = _calls[i]
+        call, state = _calls[i]
         if call() is None:
-            _base = on
+            _base = state
             del _calls[: i + 1]
             return
 
 
 def _update(quiet: bool) -> None:
     """Bring NumPy into the state that calls and blocks ask for."""
-    global _is_on, _was_told, _of_integers
+    global _now, _was_told, _of_integers, _of_floats
     wanted = next(reversed(_blocks.values()), _calls[-1][1] if _calls else _base)
-    if wanted == _is_on:
+    if wanted == _now:
         return
-    if wanted:
+    on, named = wanted
+    if on:
         keep_original(_loops.original)
-        _is_on = None
+        _now = None
         try:
-            checks = wanted == "raise"
+            checks = on == "raise"
             thinnest, smallest, batch = limits_of_loops()
             thinnest, least = (0, 0.0) if checks else (thinnest, _LEAST_OF_LOOPS)
             einsum = getattr(inspect.unwrap(np.einsum), "__globals__", {}).get("c_einsum")
             to = _product, _missed
             _loops.replace(np.matmul, np.dot, einsum, *to, thinnest, smallest, least, batch)
             _of_integers = {"overflow": "raise"} if checks else {}
+            _of_floats = {} if named is None else {"error": named}
         except RuntimeError as error:
-            _is_on = False
+            _now = False, None
             raise RuntimeError(f"NumPy {np.__version__} is left alone: {error}") from None
     else:
         _loops.restore(np.matmul)
-    _is_on = wanted
-    if wanted and not quiet and not _was_told:
+    _now = wanted
+    if on and not quiet and not _was_told:
         _was_told = True
         lines = ["NumPy's matrix products run on falcon (off: falcon.accelerate(on=False))"]
         with suppress(Exception):  # where settings allow no such product, those that come say so
             growth = plan((_TOLD, _TOLD), (_TOLD, _TOLD), "float64").growth
+            lines += [f"entries may err by {named} of the norms"] * (named is not None)
             lines += [
                 f"it costs accuracy: the error of a {_TOLD} x {_TOLD} float64 product grows "
                 f"{growth:.1f} times (FALCON_MAX_GROWTH=2 or falcon.set_config(max_growth=2.0) "
                 "bounds it)"
-            ] * (growth > 1)
+            ] * (growth > 1 and named is None)
         print(*(f"falcon: {x}" for x in lines), sep="\n", file=sys.stderr)

@@ -3,7 +3,8 @@
 ::
 
     dtypes.py    DType: one row per element type, the only table of types
-    arithmetic.py  Arithmetic: float32 multiplied by splits of bfloat16
+    arithmetic.py  Arithmetic: float32 multiplied by splits of bfloat16, float64 as float32
+    ladder.py    an error that is named: which arithmetic promises it, and what a scheme may grow
     modular.py   Residues: exact products modulo p by floats or integers of few bits
     matrix.py    Matrix: how a matrix lies in memory, on the host or on a GPU
     where.py     in which memory an array is
@@ -18,6 +19,7 @@
     rewrite.py   Rewrite: how a product is computed as others; Part, one of them
     reals.py     complex matrices on GPUs as real ones: sizes, copies, the plan
     runner.py    Runner: what runs a plan; batches and cuts by other runners
+    sampled.py   entries of a product are compared, and it is made again by the next arithmetic
     residues.py  what runs a product modulo p, and its memory
     bound.py     error bounds of a plan's products, growth of 16-bit schemes
     policy.py    Policy: when a backend's LCMAs are worth comparing, and what they must gain

@@ -20,6 +20,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
+from .rates import SLICE
+
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
@@ -35,7 +37,8 @@ class Arithmetic:
     # the product of the elements. Three parts are cut off after 8 bits, so that each is less than
     # 2^-7 of the one before: 2^-20 + 2^-28. Two are rounded: 3 times 2^-18.
     left_out: float
-    split_type: str = "bfloat16"  # name of the type of the splits
+    split_type: str = ""  # name of the type of the splits; empty: that of the elements
+    slice: int = SLICE  # steps of K at most that are summed from 0, before they are added to C
 
     def roundings(self, K: int) -> int:
         """Return how many unit roundoffs a sum of K products may err by, of all magnitudes.
@@ -46,7 +49,10 @@ class Arithmetic:
         return ceil(1.02 * K + 40 + self.left_out)
 
 
-SPLIT = Arithmetic("bf16x6", 3, 0.5, 17.0), Arithmetic("bf16x3", 2, 16.0, 200.0)
+SPLIT = (
+    Arithmetic("bf16x6", 3, 0.5, 17.0, "bfloat16"),
+    Arithmetic("bf16x3", 2, 16.0, 200.0, "bfloat16"),
+)
 # On GPUs. Products of the second parts are left out, 2^-22 of the elements', and what two parts do
 # not hold of each, which is at most 2^-34 of its line's norm if that is larger.
 BY_FLOAT16 = Arithmetic("fp16x3", 2, 1.0, 16.0, "float16")
@@ -56,5 +62,12 @@ TF32 = Arithmetic("tf32", 1, 1.0, 0.0)
 FIXED = Arithmetic("fixed", 1, 1.0, 0.0)
 # int64 as float64; no value of the option: data decide, and results do not depend on it.
 INT64_BY_FLOAT64 = Arithmetic("float64", 1, 1.0, 0.0)
+# Elements that are rounded to another type as they are packed, and summed there: float64 (and
+# complex128) to float32; and float32 to float64, whose results are rounded to float32 once.
+BY_FLOAT32 = Arithmetic("float32", 1, 1.0, 2.0, "float32", 128)
+BY_FLOAT64 = Arithmetic("float64", 1, 1.0, 2.0, "float64")
 # Values of the option; the last three do nothing in host memory.
-NAMES = ("auto", "native", *(x.name for x in (*SPLIT, BY_FLOAT16, TF32, FIXED)))
+NAMES = (
+    *("auto", "native", BY_FLOAT32.name, BY_FLOAT64.name),
+    *(x.name for x in (*SPLIT, BY_FLOAT16, TF32, FIXED)),
+)

@@ -12,6 +12,7 @@ from falcon.schemes import Scheme
 from falcon.schemes.metrics import sum_growth
 
 from .centring import may_centre
+from .ladder import is_bound, promised
 from .units import NONE, Units, chosen, evens_on_device, may_even, measured_here, of_rows, to_pack
 
 # Errors of plans that "auto" chooses stay below this times growth u sqrt(K) norm(a_i) norm(b_j).
@@ -32,10 +33,8 @@ def error_bound(plan: Any, a: np.ndarray, b: np.ndarray, proved: bool) -> np.nda
     if a.ndim == b.ndim == 2 and (may_even(plan) or evens_on_device(plan)):
         a, b = (x.astype(np.result_type(x, np.float64)) for x in (a, b))
         found = [(u.times(a, 0), u.times(b, 1)) for u in _units(plan, a, b)]
-        return np.maximum.reduce(
-            [_bound(plan, _norms(x, 1), _norms(y, 0), proved) for x, y in found]
-        )
-    return _bound(plan, _norms(a, 1), _norms(b, 0), proved)
+        return np.maximum.reduce([_bound(plan, norms(x, 1), norms(y, 0), proved) for x, y in found])
+    return _bound(plan, norms(a, 1), norms(b, 0), proved)
 
 
 def _units(plan: Any, a: np.ndarray, b: np.ndarray) -> list[Units]:
@@ -50,13 +49,31 @@ def _units(plan: Any, a: np.ndarray, b: np.ndarray) -> list[Units]:
 
 def _bound(plan: Any, rows: np.ndarray, columns: np.ndarray, proved: bool) -> np.ndarray:
     """Return the bound for rows and columns of these norms."""
-    p, scheme = plan.problem, plan.scheme
+    p, scheme, factor = plan.problem, plan.scheme, proved_factor(plan)
     if plan.is_uneven:
         rows, columns = (np.full_like(x, x.max(initial=0)) for x in (rows, columns))
-    unit = (p.result if plan.method.arithmetic is None else plan.operand).unit_roundoff
+    is_short = scheme is not None and p.K / scheme.k < SHORTEST
+    if not proved and is_bound(p, plan.options):
+        factor = min(factor, promised(plan))
+    elif not (proved or is_short):
+        usual = PROMISED * plan.growth * sqrt(max(p.K, SHORTEST)) * _unit(plan)
+        factor = min(factor, usual + _last(plan))
+    return np.multiply.outer(factor * rows, columns)
+
+
+def _unit(plan: Any) -> float:
+    """Return the unit roundoff of what sums products."""
+    p = plan.problem
+    unit: float = (p.result if plan.method.arithmetic is None else plan.operand).unit_roundoff
     if p.operand.is_complex:
         # The rounding error of a complex product (four real ones) is up to sqrt(2) gamma_2, not u.
         unit *= 2 * sqrt(2)
+    return unit
+
+
+def proved_factor(plan: Any) -> float:
+    """Return by what the product of norms is multiplied for the bound of the worst case."""
+    p, scheme, unit = plan.problem, plan.scheme, _unit(plan)
     if scheme is None:
         factor = (_roundings(plan, p.K) + 1) * unit
     else:
@@ -69,10 +86,13 @@ def _bound(plan: Any, rows: np.ndarray, columns: np.ndarray, proved: bool) -> np
             factor *= MOST_UNEVEN * sqrt(scheme.m * scheme.n)
         if may_centre(plan):
             factor = 1.01 * factor + _centring_roundings(plan, -(-p.K // chunk)) * unit
-    is_short = scheme is not None and p.K / scheme.k < SHORTEST
-    if not (proved or is_short):
-        factor = min(factor, PROMISED * plan.growth * sqrt(max(p.K, SHORTEST)) * unit)
-    return np.multiply.outer(factor * rows, columns)
+    return factor + _last(plan)
+
+
+def _last(plan: Any) -> float:
+    """Return what rounding C adds, to a type of fewer bits than sums have."""
+    unit: float = plan.problem.result.unit_roundoff
+    return unit if unit > _unit(plan) else 0.0
 
 
 def _roundings(plan: Any, K: int) -> int:
@@ -90,7 +110,7 @@ def _centring_roundings(plan: Any, passes: int) -> float:
     return 37.0 + 6.5 * (2 * segments + 3)
 
 
-def _norms(x: np.ndarray, axis: int) -> np.ndarray:
+def norms(x: np.ndarray, axis: int) -> np.ndarray:
     """Return the 2-norms along an axis; a vector is taken to hold the norms already."""
     if x.ndim == 1:
         return x.astype(np.float64)

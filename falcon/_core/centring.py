@@ -50,16 +50,20 @@ Passes = Sequence[Sequence[int]]  # where the segments of each pass over K end; 
 
 def classical_scheme(problem: Problem, options: Options, compute_type: Any) -> Scheme | None:
     """Return as which the classical algorithm runs; `compute_type`: see `Method`."""
-    return CENTRED if options.centre and compute_type is None and _has_means(problem) else None
+    wanted = options.centre and compute_type is None
+    if compute_type is not None and compute_type.splits == 1:  # its promise asks for it
+        wanted = options.centre is not False
+    return CENTRED if wanted and has_means(problem) else None
 
 
 def may_centre(plan: Any) -> bool:
     """Whether a plan's products subtract means, if operands have any."""
     wanted = plan.guarded if plan.options.centre is None else plan.options.centre
-    return bool(plan.scheme is not None and wanted and _has_means(plan.problem))
+    return bool(plan.scheme is not None and wanted and has_means(plan.problem))
 
 
-def _has_means(problem: Problem) -> bool:
+def has_means(problem: Problem) -> bool:
+    """Whether means may be subtracted from the operands of a product."""
     row = problem.operand
     return problem.device is None and not (row.is_exact or row.is_complex)
 

@@ -15,7 +15,16 @@ from typing import Any
 import numpy as np
 
 from .._tools.locks import importing
-from .arithmetic import BY_FLOAT16, FIXED, INT64_BY_FLOAT64, SPLIT, TF32, Arithmetic
+from .arithmetic import (
+    BY_FLOAT16,
+    BY_FLOAT32,
+    BY_FLOAT64,
+    FIXED,
+    INT64_BY_FLOAT64,
+    SPLIT,
+    TF32,
+    Arithmetic,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,10 +102,13 @@ class DType:
     def measured(self) -> DType:
         """The row whose rates are its own: rates are measured per type, not per pair.
 
-        Integers by float64 have the rates of float64.
+        Integers by float64 have the rates of float64, and elements that are rounded to another type
+        those of that type.
         """
         if self.arithmetic is INT64_BY_FLOAT64:
             return FLOAT64
+        if self.rounded is not self.left:
+            return self.rounded
         return self if self.pair is None or self.arithmetic is not None else self.pair[0]
 
     @property
@@ -107,9 +119,28 @@ class DType:
     @property
     def multiplied(self) -> DType:
         """The type of these numbers, of A's elements."""
-        if self.arithmetic is None or self.splits == 1:
+        if self.arithmetic is None or not self.arithmetic.split_type:
             return self.left
-        return _KNOWN[self.arithmetic.split_type]
+        part = _KNOWN[self.arithmetic.split_type]
+        return next(x for x in TABLE if x.part is part) if self.is_complex else part
+
+    @property
+    def converts(self) -> bool:
+        """Whether elements become numbers of another type, so that a product may have to be redone.
+
+        For integers by float64 that is known before.
+        """
+        return self.multiplied is not self.left
+
+    @property
+    def rounded(self) -> DType:
+        """The type to which elements are rounded before they are added and multiplied."""
+        return self.multiplied if self.splits == 1 else self.left
+
+    @property
+    def summed(self) -> DType:
+        """The type of the accumulators in which kernels sum products of such elements."""
+        return self.rounded.accumulator
 
     @property
     def panel_bytes(self) -> int:
@@ -157,8 +188,10 @@ def _pair(left: DType, right: DType) -> DType:
 
 def _by(how: Arithmetic, row: DType, unit_roundoff: float = 0.0, **about: Any) -> DType:
     about |= {"sums": row, "wide": (row,), "cuda": row.cuda, "pair": (row, row), "arithmetic": how}
+    about.setdefault("part", row.part)
     unit_roundoff = unit_roundoff or row.unit_roundoff
-    return DType(f"{row.name} by {how.name}", row.itemsize, unit_roundoff, **about)
+    name = f"{row.name} by {how.name}"
+    return DType(name, row.itemsize, unit_roundoff, row.is_complex, **about)
 
 
 def _by_float(row: DType) -> DType:
@@ -212,14 +245,16 @@ def _complex(name: str, part: DType, blas: str, cublas: int) -> DType:
     return DType(name, 2 * part.itemsize, unit, blas=blas, **about)
 
 
+COMPLEX64 = _complex("complex64", FLOAT32, "c", 4)
+COMPLEX128 = _complex("complex128", FLOAT64, "z", 5)
 # Messages and tables list types in this order.
 TABLE = (
     FLOAT32,
     FLOAT64,
     FLOAT16,
     BFLOAT16,
-    _complex("complex64", FLOAT32, "c", 4),
-    _complex("complex128", FLOAT64, "z", 5),
+    COMPLEX64,
+    COMPLEX128,
     INT8,
     DType("int16", 2, 0.0, wide=(INT32,), engine="i16"),
     INT32,
@@ -250,6 +285,17 @@ BY_ARITHMETIC_ON_GPUS = {
     BY_FLOAT16.name: _by(BY_FLOAT16, FLOAT32),
     FIXED.name: _by(FIXED, FLOAT64, cublas_sums="CUBLAS_COMPUTE_64F_EMULATED_FIXEDPOINT"),
 }
+# The rungs of an error that a caller names, beside the own arithmetic: rounded as they are packed.
+RUNGS = {
+    row: (_by(how, row, kind.unit_roundoff, engine=engine),)
+    for row, how, kind, engine in (
+        (FLOAT64, BY_FLOAT32, FLOAT32, "f64f32"),
+        (COMPLEX128, BY_FLOAT32, FLOAT32, "f64f32"),
+        (FLOAT32, BY_FLOAT64, FLOAT64, "f32f64"),
+        (COMPLEX64, BY_FLOAT64, FLOAT64, "f32f64"),
+    )
+}
+_RUNGS = tuple(x for some in RUNGS.values() for x in some)
 # Integers of 64 bits by kernels for float64, where all sums are integers of 53 bits.
 BY_FLOAT = {row: _by_float(row) for row in (INT64, UINT64)}
 # Types that falcon's own kernels multiply in host memory, those that kernels on GPUs do, and those
@@ -261,7 +307,7 @@ ON_GPUS = tuple(row for row in TABLE if (row.part or row).cuda is not None)
 ENGINE_NAMES = tuple(
     dict.fromkeys(
         row.engine
-        for row in (*TABLE, *PAIRS, *BY_ARITHMETIC.values(), *BY_FLOAT.values())
+        for row in (*TABLE, *PAIRS, *BY_ARITHMETIC.values(), *BY_FLOAT.values(), *_RUNGS)
         if row.engine is not None
     )
 )
@@ -313,9 +359,20 @@ def both(left: DType, right: DType) -> DType | None:
     return left if left is right else _BY_PAIR.get((left, right))
 
 
+def named(arithmetic: str, operand: DType, *, on_gpu: bool = False) -> DType | None:
+    """Return the row of an arithmetic by name; None: the elements' own, or one that is not there.
+
+    `operand`: the type of elements, by which rows of one name are told apart.
+    """
+    some = [x for x in _RUNGS if x.arithmetic is not None and x.arithmetic.name == arithmetic]
+    if on_gpu or not some:
+        return (BY_ARITHMETIC_ON_GPUS if on_gpu else BY_ARITHMETIC).get(arithmetic)
+    return next((x for x in some if x.left is operand), some[0])
+
+
 def _loaded(name: str) -> DType:
     by_arithmetic = (BY_ARITHMETIC | BY_ARITHMETIC_ON_GPUS).values()
-    rows = *PAIRS, *by_arithmetic, *BY_FLOAT.values()
+    rows = *PAIRS, *by_arithmetic, *BY_FLOAT.values(), *_RUNGS
     return next((row for row in rows if row.name == name), None) or dtype_of(name)
 
 

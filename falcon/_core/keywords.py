@@ -18,6 +18,7 @@ class _Common(TypedDict, total=False):
     backend: str
     scheme: str | Scheme
     arithmetic: str
+    error: float | None
     threads: int | None
     workspace_limit: int | str | None
 

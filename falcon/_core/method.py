@@ -105,3 +105,10 @@ class Candidate:
         for _, time in self.seconds:  # sum() rounds otherwise from Python 3.12 on
             total += time
         return total
+
+
+def check_scheme(name: str, value: Any) -> str | Scheme:
+    """A name or a Scheme; names are looked up later, by `resolve_options`."""
+    if not isinstance(value, str | Scheme):
+        raise TypeError(f"{name} is of type {type(value).__name__}; expected a name or a Scheme")
+    return value

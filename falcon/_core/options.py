@@ -1,9 +1,8 @@
 """`Options`: keywords, settings and environment variables of a call, as one frozen value.
 
 Environment variables are read by `environment.py` only. To add an option: a field of
-`Options`, its type in `keywords.py`, and the code that uses it. `falcon.config` and the environment
-then set it; the functions that `taken_by` names take it as a keyword, and what plans also as a flag
-of the command line, all with the documentation and the check of the field.
+`Options`, its type in `keywords.py`, and the code that uses it. Settings then set it, functions
+that `taken_by` names take it as a keyword, and what plans also as a flag of the command line.
 """
 
 from __future__ import annotations
@@ -26,23 +25,15 @@ from falcon.schemes import Scheme
 
 from .arithmetic import NAMES
 from .environment import OTHER_VARIABLES, openmp_threads, oversubscribes, read
+from .method import check_scheme
 
 _log = logging.getLogger("falcon")
 
 DEFAULT_MAX_GROWTH = 8.0  # RMS growth of the error that "auto" allows: three bits
 
-
-# Functions that take an option as a keyword: those that multiply, only plan, or pack; `tune`, and
-# `torch.LinearConfig`, which have fewer.
+# Functions that take an option as a keyword; the last two have fewer (`torch.LinearConfig`).
 CALLS, PLANS, PACKS, TUNES, LAYERS = "calls", "plans", "packs", "tunes", "layers"
 _ALL = (CALLS, PLANS, PACKS)
-
-
-def _check_scheme(name: str, value: Any) -> str | Scheme:
-    """A name or a Scheme; names are looked up later, by `resolve_options`."""
-    if not isinstance(value, str | Scheme):
-        raise TypeError(f"{name} is of type {type(value).__name__}; expected a name or a Scheme")
-    return value
 
 
 def _option(
@@ -85,16 +76,16 @@ class Options:
         where their norms differ too much; "classical" uses no LCMA; a name such as "strassen",
         "3x4x4:38" or "strassen@winograd", or a `falcon.schemes.Scheme`, is used as given, without
         scaling. `falcon.gram` uses such a scheme for the blocks off the diagonal.""",
-        _check_scheme,
+        check_scheme,
         taken_by=(*_ALL, LAYERS),
     )
     arithmetic: str = _option(
         "auto",
         "FALCON_ARITHMETIC",
-        """{"auto", "native", "bf16x6", "bf16x3", "fp16x3", "tf32", "fixed"}
-        How float32 is multiplied: by three bfloat16 parts, as accurately, or by two (`max_growth`
-        16); on a GPU by two float16 parts (errors up to twice as large), or as TF32. "fixed":
-        float64 on a GPU, by cuBLAS in fixed point.
+        """{"auto", "native", "float32", "float64", "bf16x6", "bf16x3", "fp16x3", "tf32", "fixed"}
+        "float32": float64 and complex128 as float32; "float64": float32 and complex64 as float64;
+        both in host memory. Of float32, three bfloat16 parts, as accurate, or two (`max_growth`
+        16); on a GPU two float16 parts, or TF32; "fixed": float64 there, in cuBLAS's fixed point.
         "auto" is "bf16x6", on a GPU "fp16x3", where that is faster, and "native" for a scheme by
         name. A keyword raises TypeError for products that it does not fit, a setting is for those
         that it fits.""",
@@ -110,6 +101,17 @@ class Options:
         checks.check_growth,
         float,
         taken_by=(*_ALL, TUNES, LAYERS),
+    )
+    error: float | None = _option(
+        None,
+        "FALCON_ERROR",
+        """float
+        Largest error of c_ij over ``norm(a_i) norm(b_j)``: "auto" takes the fastest arithmetic that
+        promises it (docs/howto/error.md). None: the elements' own. Nothing for integers, a scheme
+        or an arithmetic by name.""",
+        checks.check_error,
+        float,
+        taken_by=(*_ALL, LAYERS),
     )
     threads: int | None = _option(
         None,

@@ -71,6 +71,10 @@ class PackedOperand:
         Options of `falcon.pack` that products by a B that is not packed take; empty if it is.
     modulus : int, optional
         Products are reduced modulo it.
+    error : float, optional
+        What products may err by at most, if that was named.
+    sample : ndarray, optional
+        Columns of B that are compared then, where `source` was not kept.
 
     Examples
     --------
@@ -97,6 +101,8 @@ class PackedOperand:
     arithmetic: str = "native"
     kept: tuple[tuple[str, Any], ...] = ()
     modulus: int | None = None
+    error: float | None = None
+    sample: np.ndarray | None = None
     # Calls by it that are recalled (`falcon._front.calls`); on a GPU, `payload` has them.
     calls: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 

@@ -25,6 +25,7 @@ from .problem import Problem
 from .rewrite import Part as Part
 from .rewrite import Rewrite
 from .runner import FallbackRunner, Runner
+from .sampled import SampledRunner, has_rungs
 
 
 class Backend(Protocol):
@@ -152,21 +153,21 @@ class Plan:
     table : callable, optional
         Returns `candidates`; the choice itself needs only a few of them.
     guarded : bool
-        "auto" chose the scheme: operands whose norms are too uneven for it are scaled
-        (`falcon._core.scaling`), or multiplied classically if that is impossible.
+        "auto" chose the scheme: uneven operands are scaled, or multiplied classically.
     optional : bool
         "auto" chose the scheme or arithmetic, which gives way where its workspace is not to be had.
     options : Options
         The options of the plan; their `check` says whether non-finite values are tested for.
     parts : tuple of Part
-        The products that this one is made of (of x.T @ x, modulo p, of complex matrices on a GPU),
-        in their order; `backend` is that of the first.
+        The products that this one is made of, in their order; `backend` is that of the first.
     rewrite : Rewrite, optional
-        How it is made of them; None: it is multiplied as it is.
+        How it is made of them.
     tuned : bool
-        `falcon.tune` has measured the choice; else it is the model's, or the caller's.
+        `falcon.tune` has measured the choice.
     rates : str
         Where the speeds of a prediction come from.
+    higher : callable, optional
+        Returns a more accurate plan, where the options name an error.
 
     Examples
     --------
@@ -189,6 +190,7 @@ class Plan:
     rewrite: Rewrite | None = None
     tuned: bool = False
     rates: str = ""
+    higher: Callable[[], Plan] | None = None
 
     @lazy
     def candidates(self) -> tuple[Candidate, ...]:
@@ -261,8 +263,7 @@ class Plan:
         Returns
         -------
         ndarray of float64, shape (M, N)
-            0 if arithmetic is exact. If the scheme was chosen by name, operands are not scaled, and
-            the bound takes the largest norms for all entries.
+            0 if arithmetic is exact. Of a scheme by name, by the largest norms for all entries.
 
         Notes
         -----
@@ -280,6 +281,9 @@ class Plan:
         """What multiplies as planned."""
         if self.rewrite is not None:
             return self.rewrite.runner(self)
+        return SampledRunner(self, self._runner()) if has_rungs(self) else self._runner()
+
+    def _runner(self) -> Runner:
         runner, p = self.backend.runner(self), self.problem
         if self.options.scheme != "auto" or p.packed or p.reproducible or not self.workspace:
             return runner
@@ -370,8 +374,7 @@ class Plan:
         Parameters
         ----------
         most : int
-            Rows of the table; the best classical one of each backend is added. The stages of each
-            are in `candidates`, as `seconds`.
+            Rows of the table; the best classical one of each backend is added.
         """
         with importing():
             from .plan_text import explained

@@ -7,6 +7,7 @@ from typing import Any
 from falcon._tools.text import format_table
 
 from .centring import may_centre
+from .ladder import is_bound, promise, promised, rungs_of
 
 _LONG = 10.0  # seconds, from which times are not in ms
 
@@ -28,6 +29,8 @@ def summary(plan: Any) -> str:
     exact = "exact" if p.is_exact else f"{plan.growth:.2f} x classical RMS error"
     exact += ", less where data have a mean" if may_centre(plan) else ""
     lines.append(f"  growth     {exact}")
+    if is_bound(p, plan.options):
+        lines.append(f"  error      {promised(plan):.1e} promised, {plan.options.error:.1e} asked")
     lines.append(f"  workspace  {plan.workspace / 2**20:.1f} MiB")
     if plan.seconds:
         total = sum(time for _, time in plan.seconds)
@@ -40,7 +43,8 @@ def summary(plan: Any) -> str:
 
 
 def explained(plan: Any, most: int) -> str:
-    """Return the summary and the table of candidates."""
+    """Return the summary, the rungs of an error that is named, and the table of candidates."""
+    p = plan.problem
     shown, found = [], set()
     for at, x in enumerate(plan.candidates):
         is_first = x.method.is_classical and x.method.backend not in found
@@ -60,6 +64,34 @@ def explained(plan: Any, most: int) -> str:
                 x.refused or "chosen",
             )
         )
+    ladder = f"{format_table(_rungs(plan), left=1)}\n\n" if is_bound(p, plan.options) else ""
     left = len(plan.candidates) - len(shown)
     table = format_table(rows, left=2) if len(rows) > 1 else "no candidates were compared"
-    return f"{plan}\n\n{table}" + (f"\n... and {left} more" if left > 0 else "")
+    return f"{plan}\n\n{ladder}{table}" + (f"\n... and {left} more" if left > 0 else "")
+
+
+def _rungs(plan: Any) -> list[tuple[str, ...]]:
+    """Return the fastest candidate of each arithmetic, its promise, and why it was not taken."""
+    p, error = plan.problem, plan.options.error
+    rows: list[tuple[str, ...]] = [("arithmetic", "ms", "promises", "")]
+    known = dict.fromkeys((*(x.method.compute_type for x in plan.candidates), *rungs_of(p), None))
+    chosen = min((x.total for x in plan.candidates if not x.refused), default=0.0)
+    for row in known:
+        alike = [x for x in plan.candidates if x.method.compute_type is row]
+        some = [x for x in alike if x.allowed]
+        least = promise(p, row, 1.0 if row is None else row.arithmetic.growth, centred=True)
+        ms, best = "", min(some, key=lambda x: x.total, default=None)
+        if best is not None:
+            ms = f"{best.total * 1e3:.2f}"
+        if row is plan.method.compute_type:
+            least, why = promised(plan), "chosen"
+        elif least > error:
+            why = f"errs by more than {error:.1e}"
+        elif alike and not some:
+            why = alike[0].refused
+        else:
+            why = f"as accurate as needed {error / least:.3g} times over"
+            if best is not None and chosen:
+                why += f", {best.total / chosen:.1f} x as long"
+        rows.append(("native" if row is None else row.arithmetic.name, ms, f"{least:.1e}", why))
+    return rows

@@ -19,8 +19,9 @@ import numpy as np
 from .symmetric import same_memory
 
 # Runs a plan on a, b, c, out and, if it was bound to one, a mirror, that lie, and overlap, as those
-# to which it was bound: of equal shapes, strides, types and alignment.
-BoundRun = Callable[..., None]
+# to which it was bound: of equal shapes, strides, types and alignment. Returns whether the product
+# had to be made again, by the elements' own arithmetic, if a rung's (`sampled.py`) was.
+BoundRun = Callable[..., bool | None]
 
 
 class Runner:
@@ -81,14 +82,14 @@ class FallbackRunner(Runner):
     ) -> BoundRun:
         usual = self._runner.bind(a, b, c, out, alpha, beta, mirror)
 
-        def run(a: Any, b: Any, c: Any, out: Any, mirror: Any = None) -> None:
+        def run(a: Any, b: Any, c: Any, out: Any, mirror: Any = None) -> bool | None:
             try:
-                usual(a, b, c, out, mirror)
+                return usual(a, b, c, out, mirror)
             except MemoryError:
                 less = self._less()
                 if less is None:
                     raise
-                less.bind(a, b, c, out, alpha, beta, mirror)(a, b, c, out, mirror)
+                return less.bind(a, b, c, out, alpha, beta, mirror)(a, b, c, out, mirror)
 
         return run
 

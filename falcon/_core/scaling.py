@@ -68,7 +68,7 @@ def scale_packed(squares: np.ndarray, plan: Plan, chunk: int) -> Scaling | None:
         lines = Lines(squares, plan.scheme.n, chunk)
         (powers,) = equilibrated((lines,), sqrt(SCALED_FROM))
         scaling = Scaling(columns=powers)
-    if scaling is None or not scaling.fits(plan.problem.operand):
+    if scaling is None or not scaling.fits(plan.operand.rounded):
         _log.debug("falcon: b is packed for the classical algorithm: its norms cannot be measured")
         return None
     if scaling:

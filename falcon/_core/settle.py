@@ -28,7 +28,8 @@ _log = logging.getLogger("falcon")
 
 # Kernels for splits take subnormal splits, products and sums for 0. That is less than a rounding
 # where a line's squared norm, and the product of a row's and a column's, are larger.
-_LEAST_LINE, _LEAST_PRODUCT = 2.0**-180, 2.0**-200
+# (Kernels for float64 as float32 lose bits there, those for float32 as float64 nothing.)
+_LEAST_LINE, _LEAST_PRODUCT, _DOUBLE = 2.0**-180, 2.0**-200, 2.0**-53
 # Three real products keep the error of a complex number small, four that of each of its components.
 # These run where the smaller component of most lines of A, and of most lines of B, is a small share
 # of the larger one: where both shares together are less than this, real or imaginary parts of C are
@@ -148,7 +149,8 @@ class Guard(NamedTuple):
     def of(cls, plan: Plan, packed: PackedOperand | None, passes: Passes) -> Guard:
         scales = plan.guarded and plan.scheme is not None
         centres = bool(passes) and (packed is None or packed.column_totals is not None)
-        return cls(scales, plan.method.arithmetic is not None, centres)
+        splits = plan.method.arithmetic is not None and plan.operand.rounded.unit_roundoff > _DOUBLE
+        return cls(scales, splits, centres)
 
 
 class Measured(NamedTuple):
@@ -211,7 +213,7 @@ def _centring(
     spare: float,
 ) -> Centring | None:
     """Return what is subtracted, if that takes no more than the spare bytes."""
-    kind = plan.problem.operand.accumulator.numpy
+    kind = plan.operand.summed.numpy
     with np.errstate(all="ignore"):
         found = choose_centring(kind, passes, squares, totals, only_a=only_a)
     if found is None or found.nbytes > spare:
@@ -247,7 +249,7 @@ def _by_norms(
             *(p, scheme.name, of_a.spread, of_b.spread),
         )
     scaling = Scaling(powers[0], powers[1] if packed is None else packed.column_powers)
-    if not scaling.fits(p.operand):
+    if not scaling.fits(plan.operand.rounded):
         _log.debug("falcon: %s is multiplied classically: its norms differ by too much", p)
         return None
     return scaling

@@ -11,7 +11,7 @@ import numpy as np
 
 from falcon._core.arrays import Host
 from falcon._core.centring import Totals
-from falcon._core.dtypes import BY_ARITHMETIC, BY_FLOAT, ENGINE, INT64, DType, find
+from falcon._core.dtypes import BY_FLOAT, ENGINE, INT64, DType, find, named
 from falcon._core.model import of_triangle, seconds
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Method, Plan
@@ -162,7 +162,7 @@ class CpuBackend(Host):
 
     def packed_method(self, problem: Problem, packed: PackedOperand, limit: int | None) -> Method:
         """Return how to multiply by a packed operand, whose passes over K and N are given."""
-        operand = BY_ARITHMETIC.get(packed.arithmetic)
+        operand = named(packed.arithmetic, problem.operand)
         return blocking.method(problem, packed.scheme, limit, operand, packed.payload)
 
     def predicted(self, problem: Problem, method: Method, rates: Rates) -> Candidate:

@@ -49,7 +49,7 @@ def method(
         scheme=engine_scheme(scheme) if packed is None else packed.scheme,
         limit=_room(problem, limit, extra),
         packed=packed,
-        is_buffered=needs_buffer(problem, scheme, row.splits),
+        is_buffered=needs_buffer(problem, scheme, row),
     )
     b_in_place = (
         layout.b_in_place
@@ -79,16 +79,19 @@ def method(
 
 
 @lru_cache(maxsize=256)
-def to_redo(problem: Problem, failed: _core.Layout, is_buffered: bool) -> _core.Layout:
+def to_redo(problem: Problem, failed: _core.Layout, is_buffered: bool, row: DType) -> _core.Layout:
     """Return the layout of the classical product, by the operands' own kernels, in as much room.
+
+    `row`: as which they were multiplied; if that is more accurate, it stays.
 
     K is cut for the room that one thread needs: bits depend neither on threads nor on a larger
     workspace that the pool had.
     """
     scheme = complex_scheme(M4, None) if problem.operand.is_complex else None
+    own = problem.operand
     found = _layout(
         problem,
-        problem.operand.engine,
+        (row if row.rounded.unit_roundoff < own.rounded.unit_roundoff else own).engine,
         isa=isa(),
         scheme=engine_scheme(scheme),
         limit=max(failed.least, 1),

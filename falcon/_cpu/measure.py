@@ -85,7 +85,7 @@ class _Bench:
         self._c = np.empty(largest, operand.result.numpy)
         self.plans: list[tuple[Problem, Any]] = []
 
-    def call(self, M: int, N: int, K: int, scheme: Scheme | None) -> Callable[[], None]:
+    def call(self, M: int, N: int, K: int, scheme: Scheme | None) -> Callable[[], Any]:
         """Return the function that runs a call, and add it to `plans`."""
         row, how = self._operand, None
         if row.arithmetic is not None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from falcon._core.arithmetic import INT64_BY_FLOAT64
 from falcon._core.centring import LEAST, NOISE, Passes, Totals, all_ends, may_centre, sample
+from falcon._core.dtypes import DType
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.scaling import (
@@ -77,7 +78,7 @@ def plain_limits(plan: Plan) -> tuple[float, ...] | None:
     are measured before.
     """
     guards, centres, method = may_even(plan), may_centre(plan), plan.method
-    if not (guards or centres) or method.arithmetic is not None:
+    if not (guards or centres) or method.splits > 1:
         return None
     if plan.options.workspace_limit is not None or not method.layout.plain_nbytes:
         return None
@@ -105,11 +106,11 @@ def multiplied(
     return found, units
 
 
-def of_engine(plan: Plan, units: Units | None) -> tuple[Any, Any] | None:
-    """Return units as the engine takes them."""
+def of_engine(plan: Plan, units: Units | None, own: DType | None = None) -> tuple[Any, Any] | None:
+    """Return units as the engine takes them for products, or for elements of their own type."""
     if not units:
         return None
-    row = plan.problem.operand.accumulator
+    row = plan.operand.summed if own is None else own.accumulator
     kind = (row.part or row).numpy
     return units.of_a.astype(kind), None if units.of_b is None else units.of_b.astype(kind)
 
@@ -156,13 +157,15 @@ def _measure(
 ) -> float:
     """Measure squared norms: `falcon._core.scaling.Measure`."""
     share, kind, powers = 1.0, plan.problem.operand.left, units.of_b if axis else units.of_a
-    given = (of_engine(plan, units) or (None, None))[axis]
+    is_finer = plan.operand.summed.unit_roundoff < kind.accumulator.unit_roundoff
+    is_finer = is_finer and not kind.is_complex  # of which means are not subtracted
+    given = (of_engine(plan, units, None if is_finer else kind) or (None, None))[axis]
     if kind.is_complex:
         components = _of_components(x, plan, axis, given)
         np.add(components[0], components[1], out=squares)
         share = _smaller_component(components)
     else:
-        how = (axis, plan.threads, isa())
+        how = (axis, plan.threads, isa(), plan.operand.engine if is_finer else None)
         _core.norms(x, squares, *how, cuts=np.concatenate(([0], ends)), totals=sums, units=given)
     remeasure(x, axis, squares, powers)
     return share

@@ -50,20 +50,20 @@ def image(problem: Problem, target: np.ndarray, mirror: np.ndarray | None) -> np
     return target.T if problem.symmetric == "full" else mirror
 
 
-def needs_buffer(problem: Problem, scheme: Scheme | None, splits: int) -> bool:
+def needs_buffer(problem: Problem, scheme: Scheme | None, row: DType) -> bool:
     """Whether C cannot be written to directly.
 
-    A scheme, or parts, that add to c in place could not fall back to the classical algorithm,
+    A scheme, or conversions, that add to c in place could not fall back to the classical algorithm,
     because c would be gone.
     """
-    may_fall_back = scheme is not None or splits > 1
+    may_fall_back = scheme is not None or row.converts
     return not problem.out_direct or (problem.out_overlaps_c and may_fall_back)
 
 
 def extra_bytes(problem: Problem, scheme: Scheme | None, row: DType) -> int:
     """Bytes beyond the engine's workspace: converted operands, a buffer for the product, norms."""
     norms = problem.M + problem.N if row.arithmetic is INT64_BY_FLOAT64 else 0
-    buffer = problem.M * problem.N if needs_buffer(problem, scheme, row.splits) else 0
+    buffer = problem.M * problem.N if needs_buffer(problem, scheme, row) else 0
     return copied_bytes(problem) + buffer * problem.result.itemsize + 8 * norms
 
 

@@ -63,7 +63,7 @@ class CpuRunner(PlanRunner):
         """Return what multiplies by a workspace."""
         plan, problem, method = self._plan, self._plan.problem, self._plan.method
         left, right, layout = problem.operand.left, problem.operand.right, method.layout
-        copies, buffered = copied(problem), needs_buffer(problem, plan.scheme, method.splits)
+        copies, buffered = copied(problem), needs_buffer(problem, plan.scheme, plan.operand)
         nbytes, kept, limit = layout.nbytes, pool.shared(), plan.options.workspace_limit
         # Threads must not decide whether operands are centred: the room of one is judged, and what
         # means leave of a limit is then known.
@@ -75,7 +75,7 @@ class CpuRunner(PlanRunner):
         limits = plain_limits(plan)
         more = layout.plain_nbytes if limits else 0
 
-        def run(a: Any, b: Any, c: Any, out: Any, mirror: Any = None) -> None:
+        def run(a: Any, b: Any, c: Any, out: Any, mirror: Any = None) -> bool:
             if plan.threads > 1:
                 share.glance()
             b, weights = b if type(b) is Weighted else (b, None)
@@ -116,18 +116,20 @@ class CpuRunner(PlanRunner):
                             report=reports,
                             **how,
                         )
-                if is_refused or (reports and is_finite is False):
+                is_again = bool(is_refused or (reports and is_finite is False))
+                if is_again:
                     # Norms that cannot be measured, NaN or Inf in the input, a sum that overflowed:
                     # return what the classical algorithm returns.
                     again = b.source_to_redo(is_refused) if is_packed else b
                     load(c, target, problem)
-                    classical = blocking.to_redo(problem, layout, buffered)
+                    classical = blocking.to_redo(problem, layout, buffered, plan.operand)
                     _core.gemm(classical, a, readable(again, right), target, *numbers, **how)
             finally:
                 kept.give(workspace, nbytes + more)
             if buffered:
                 for copy in (out,) if mirror is None else (out, mirror):
                     store(target, copy, problem)
+            return is_again
 
         return run
 

@@ -26,7 +26,7 @@ AVX512 = ("-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl", "-mfma")
 
 
 BYTES = ("i8", "u8", "u8i8", "i8u8")
-ALL = ("f32", "f64", "f16", "bf16", *BYTES, "i16", "i32", "i64", "i64f64")
+ALL = ("f32", "f64", "f16", "bf16", *BYTES, "i16", "i32", "i64", "i64f64", "f64f32", "f32f64")
 
 
 class Isa(NamedTuple):

@@ -13,11 +13,13 @@ import numpy.typing as npt
 from falcon._backends import available_backends, get_backend
 from falcon._core.centring import may_centre
 from falcon._core.keywords import PackingOptions, takes_options
+from falcon._core.ladder import is_bound
 from falcon._core.options import FIELDS, PACKING, Options
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.policy import panel_bytes
 from falcon._core.problem import Problem
+from falcon._core.sampled import columns_to_sample
 from falcon._core.scaling import scale_packed
 from falcon._core.settle import row_norms_to_pack
 from falcon._core.units import NONE, to_pack
@@ -35,7 +37,7 @@ from .validate import check_matrix
 # Rows for which "auto" chooses by default: packing gains most for few rows (docs/howto/weights.md).
 _USUAL_ROWS = 512
 # Options that products by a B that is not packed take from `pack`, unless they are given their own.
-_KEPT = "backend", "arithmetic", "max_growth", "reproducible", "centre"
+_KEPT = "backend", "arithmetic", "max_growth", "error", "reproducible", "centre"
 
 
 @takes_options(*PACKING)
@@ -151,7 +153,10 @@ def make_packed(
             packed = _scaled(plan, packed, factor, chosen)
             if packed.scheme is not None:
                 packed = replace(packed, row_norms=row_norms_to_pack(factor, columns))
-    return packed if keep_source else replace(packed, source=None)
+    if keep_source:
+        return packed
+    some = source[:, columns_to_sample(source.shape[1])]
+    return replace(packed, source=None, sample=None if packed.error is None else some.copy())
 
 
 def _kept(plan: Plan, options: Options) -> dict[str, Any]:
@@ -187,6 +192,8 @@ def _packed(plan: Plan, source: Any, factor: Any, pack_again: Callable) -> Packe
     panels = problem.operand.numpy if problem.is_wide else None
     made = PackedOperand(*about, payload, source, pack_again, matmul, *known, panels=panels)
     made = replace(made, modulus=plan.options.one_modulus)
+    if is_bound(problem, plan.options):
+        made = replace(made, error=plan.options.error)
     return made if arithmetic is None else replace(made, arithmetic=arithmetic.name)
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from falcon import schemes
 from falcon._backends import DEVICE, ENGINE, available_backends, get_backend, host_engine
 from falcon._core.dtypes import dtype_of
+from falcon._core.ladder import is_bound, most_growth, promise
 from falcon._core.options import FIELDS, Options, merge_keywords
 from falcon._core.packed import PackedOperand
-from falcon._core.plan import Backend, Candidate, Plan
+from falcon._core.plan import Backend, Candidate, Method, Plan
 from falcon._core.problem import Problem
 from falcon._tools.locks import ForkLock
 from falcon.decision.library import LEAST_BATCH_OF_TENSORS, is_faster, is_long_batch
@@ -95,7 +96,9 @@ def _reproducible(options: Options) -> Options:
             if (value := getattr(options, name)) not in ("auto", most, False):
                 raise ValueError(f"{how} products with {name}={most!r}; {name} is {value!r}")
         options = replace(options, scheme="classical", centre=False)
-    arithmetic = "native" if options.arithmetic == "auto" else options.arithmetic
+    arithmetic = options.arithmetic
+    if arithmetic == "auto" and (options.error is None or options.reproducible == "rows"):
+        arithmetic = "native"
     return replace(options, backend=ENGINE.name, tuned=False, arithmetic=arithmetic)
 
 
@@ -192,6 +195,7 @@ def plan_packed(problem: Problem, packed: PackedOperand, options: Options) -> Pl
     named_row(problem, options)  # raises
     backend = get_backend(packed.backend)
     option = backend.packed_method(problem, packed, options.workspace_limit)
+    options = _of_packed(problem, packed, options, option)
     how = "auto" if "arithmetic" not in options.given else options.arithmetic
     if how not in ("auto", packed.arithmetic):
         raise ValueError(f"arithmetic is {how!r}, but b was packed for {packed.arithmetic!r}")
@@ -214,7 +218,28 @@ def plan_packed(problem: Problem, packed: PackedOperand, options: Options) -> Pl
     # A scheme that is named, and for which b was packed, runs without scaling.
     by_name = isinstance(options.scheme, Scheme) and packed.is_for(options.scheme)
     guarded = packed.column_norms is not None and not by_name
-    return Plan(problem, backend, option, "b was packed for it", guarded=guarded, options=options)
+    higher = None
+    if packed.error is not None:  # by B itself
+        unpacked, native = replace(problem, packed=False), replace(options, arithmetic="native")
+        higher = partial(plan_for, unpacked, replace(native, given=native.given - {"arithmetic"}))
+    about: dict[str, Any] = {"guarded": guarded, "options": options, "higher": higher}
+    return Plan(problem, backend, option, "b was packed for it", **about)
+
+
+def _of_packed(
+    problem: Problem, packed: PackedOperand, options: Options, method: Method
+) -> Options:
+    """Return the options with the error for which B was packed, unless a call names its own."""
+    if "error" not in options.given:
+        return replace(options, error=packed.error)
+    row, growth = method.compute_type, method.growth
+    if is_bound(problem, options) and most_growth(problem, options, row) < growth:
+        least = promise(problem, row, growth, centred=False)
+        raise ValueError(
+            f"error is {options.error}, but b was packed by {method.label}, which promises "
+            f"{least:.1e}: pack it for that error"
+        )
+    return options
 
 
 def _backends_for(problem: Problem, name: str) -> list[Backend]:

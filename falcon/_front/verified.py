@@ -12,6 +12,7 @@ import numpy as np
 
 from falcon._backends import ENGINE
 from falcon._core.dtypes import find
+from falcon._core.ladder import coarser
 from falcon._core.observe import warn_caller
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
@@ -43,7 +44,7 @@ def verified(x: Any, run: Callable[[Any, Plan], Any]) -> Plan:
     b = x.b
     if isinstance(x.packed, PackedOperand):
         b = x.packed.needed_source("check='verify' takes b itself; keep it, or use another check")
-    plan, whole = x.plan, replace(x, b=b)
+    plan, whole, growth = x.plan, replace(x, b=b), x.plan.growth * coarser(x.plan)
     p = x.options.one_modulus
     about: dict[str, Any] = {"dtype": dtype, "uneven": plan.is_uneven, "modulus": p}
     written = x.adapter.matrix(out)
@@ -56,14 +57,14 @@ def verified(x: Any, run: Callable[[Any, Plan], Any]) -> Plan:
     test = Freivalds(x.a, b, x.c, x.alpha, x.beta, **about)
     if not is_apart:
         run(x, plan)
-    outcome = test.check(out, plan.growth)
+    outcome = test.check(out, growth)
     if outcome.is_wrong and is_apart and p is None:
         c = None if x.c is None else x.c.T
         across = Freivalds(b.T, x.a.T, c, x.alpha, x.beta, **about)
-        across.check(out.T, plan.growth)
+        across.check(out.T, growth)
         rows = test.wrong if len(across.wrong) > _FEW else np.arange(len(out))
         if _again(whole, plan, rows, across.wrong):
-            outcome = test.check(out, plan.growth)
+            outcome = test.check(out, growth)
     if p is not None and not ((out >= 0) & (out < p)).all():
         outcome = Verification(False, inf, 0.0, f"wrong: an entry is not from 0 to {p - 1}")
     if outcome.is_wrong:
@@ -78,9 +79,9 @@ def verified(x: Any, run: Callable[[Any, Plan], Any]) -> Plan:
 
 def _has_checksums(x: Any, plan: Plan) -> bool:
     """Whether all rows have the right checksums, once those that had not are made again."""
-    rows = checksums.suspects(x, plan.growth)
+    rows = checksums.suspects(x, plan.growth * coarser(plan))
     if rows is not None and len(rows) and _again(x, plan, rows):
-        rows = checksums.suspects(x, plan.growth)
+        rows = checksums.suspects(x, plan.growth * coarser(plan))
     return rows is not None and not len(rows)
 
 

@@ -242,10 +242,10 @@ def _floats(subject: Subject, made: Grade) -> None:
         names = [_PARTS.get((x.width, x.parts), f"{x.parts} parts of {x.width} bits")]
     elif x.window and x.terms == subject.corner:
         names = [f"Ozaki, {round(x.window / 7)} slices"]
-    elif x.sums < bits:
+    elif x.sums < bits and x.read != 24:
         names = [f"accumulator of {x.sums} bits"]
     elif x.read < bits:
-        kinds = {8: "bfloat16", 11: "TF32" if x.reaches else "float16"}
+        kinds = {8: "bfloat16", 11: "TF32" if x.reaches else "float16", 24: "float32"}
         names = [f"{kinds.get(x.read, f'{x.read} bits')} operands"]
     names += [f"accumulator truncates after {x.terms} terms"] if is_cut else []
     names += [fast] if grid > 1 else []

@@ -53,6 +53,16 @@ def check_number(name: str, value: Any) -> float:
     return float(value)
 
 
+def check_error(name: str, value: Any) -> float | None:
+    """A number above 0, at most 1; or None."""
+    if value is None:
+        return None
+    error = check_number(name, value)
+    if not 0 < error <= 1:
+        raise ValueError(f"{name} is {value!r}; expected a number above 0, at most 1")
+    return error
+
+
 def check_growth(name: str, value: Any) -> float:
     """A number of at least 1."""
     growth = check_number(name, value)

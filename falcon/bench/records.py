@@ -99,9 +99,11 @@ def case_entry(
 
 
 def plan_entry(plan: Any) -> dict[str, Any]:
-    """Return the entry of falcon's plan."""
+    """Return the entry of falcon's plan; growth counts from sums in the operands' own type."""
+    units = [x.summed.unit_roundoff for x in (plan.operand, plan.problem.operand)]
+    growth = plan.growth * max(1.0, units[0] / (units[1] or 1.0))
     return {"backend": plan.backend.name, "scheme": plan.label,
-            "workspace": plan.workspace, "growth": plan.growth}  # fmt: skip
+            "workspace": plan.workspace, "growth": growth}  # fmt: skip
 
 
 def panel_bytes(right: Any) -> int | None:

@@ -85,6 +85,9 @@ def rates(
     `compute_type`: as which elements are multiplied, if not as those of their own type.
     """
     row = (compute_type or problem.operand).measured
+    if compute_type is not None and compute_type.rounded is not compute_type.left:
+        found = rates(backend, replace(problem, operand=row, result=row), backends)
+        return found.on(1.0, 2 * row.itemsize / (row.itemsize + compute_type.itemsize))
     if problem.reproducible:
         if problem.device is not None:  # shipped ones: nothing is measured
             return backend.measure(row, problem.threads, 0.0, device=problem.device)

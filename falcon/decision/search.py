@@ -7,12 +7,14 @@ all the others, is built on demand (`explain.py`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop
 from math import inf
 from typing import Any
 
+from falcon._core.centring import CENTRED
+from falcon._core.ladder import is_bound, most_growth
 from falcon._core.options import Options
 from falcon._core.plan import Backend, Candidate, Method, Plan
 from falcon._core.policy import Policy
@@ -22,7 +24,7 @@ from falcon.schemes import Scheme
 
 from .candidates import scheme_candidates
 from .store import Fastest
-from .ways import Methods, Way, least_seconds, panels_fit, ways, within_limit
+from .ways import Methods, Way, finer, least_seconds, panels_fit, ways, within_limit
 
 # A scheme with more workspace than usual must save 1.5 % of another scheme's time.
 _ROOM_PRICE = 1.015
@@ -96,6 +98,7 @@ class Search(Methods):
             rates = self.source(way)
         why += _few_rows(method)
         about: dict[str, Any] = {"options": self.options, "rates": rates}
+        about["higher"] = self._higher(way)
         return Plan(self.problem, way.backend, method, why, times, **about)
 
     def _limit_error(self, method: Method) -> ValueError:
@@ -142,7 +145,10 @@ class Search(Methods):
         problem, policy, any_suited = self.problem, self.policy, False
         fastest = min(self.weights, default=inf)
         # Without the common model options have their own growth.
-        most = self.options.max_growth if policy.common_model else inf
+        most = inf
+        if policy.common_model:
+            some = (most_growth(problem, self.options, x.compute_type) for x in compared)
+            most = max(some, default=self.options.max_growth)
         suited, facts = scheme_candidates().suited_to(problem, policy, most)
         by_bound: list[tuple[float, int]] = []  # bounds; the scheme of a way, the ways in turn
         for number, way in enumerate(compared):
@@ -177,9 +183,9 @@ class Search(Methods):
         """Say what the choice gains over the classical algorithm, and over the own arithmetic."""
         compute_type = best.method.compute_type
         alike = [x for x in self.kept if x.method.compute_type is compute_type]
-        classical = [x for x in alike if x.method.is_classical]
+        classical = [x for x in alike if _has_no_scheme(x.method)]
         told = []
-        if not best.method.is_classical:
+        if not _has_no_scheme(best.method):
             told.append("the only candidate within the limits")
             if classical:
                 near = min(classical, key=lambda x: x.total)
@@ -215,7 +221,17 @@ class Search(Methods):
             options=self.options,
             tuned=tuned,
             rates="" if tuned else self.source(way),
+            higher=self._higher(way),
         )
+
+    def _higher(self, way: Way) -> Callable[[], Plan] | None:
+        """Return what plans by more accurate arithmetic, where an error is named; None: no one."""
+        if not is_bound(self.problem, self.options):
+            return None
+        problem = replace(self.problem, packed=False)
+        some = finer(problem, self.options, self.backends, way)
+        how = problem, self.options, some, self.backends
+        return (lambda: Search(*how).plan()) if some else None
 
     def stored(self, stored: Fastest) -> Plan | None:
         """Return the plan of a choice that was stored; None where it cannot run in the limits."""
@@ -239,6 +255,10 @@ class Search(Methods):
                 if same and not candidate.refused:
                     return self._chosen(candidate, stored.why, tuned=True)
         return None
+
+
+def _has_no_scheme(method: Method) -> bool:
+    return method.is_classical or method.scheme is CENTRED
 
 
 def _few_rows(method: Method) -> str:

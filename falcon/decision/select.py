@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
+from falcon._core.ladder import is_bound
 from falcon._core.options import Options
 from falcon._core.plan import Backend, Method, Plan
 from falcon._core.problem import Problem
@@ -31,7 +32,8 @@ def decide(problem: Problem, options: Options, backends: Sequence[Backend]) -> P
         return rewritten
     search = search_for(problem, options, backends)
     is_general = problem.device is None and not problem.symmetric
-    if options.tuned and is_general and options.scheme == "auto" and not generation():
+    by_time = options.tuned and is_general and not is_bound(problem, options)
+    if by_time and options.scheme == "auto" and not generation():
         choice = profile(backends).choices.get(digest(problem))
         tuned_plan = choice and search.stored(choice)
         if tuned_plan:

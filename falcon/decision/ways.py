@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from typing import Any, NamedTuple
 
@@ -20,8 +21,10 @@ from falcon._core.dtypes import (
     BY_FLOAT,
     FLOAT32,
     DType,
+    named,
 )
 from falcon._core.formulas import Counts
+from falcon._core.ladder import is_bound, most_growth, promise, rungs_of
 from falcon._core.model import bounds
 from falcon._core.options import Options
 from falcon._core.plan import Backend, Candidate, Method
@@ -37,6 +40,8 @@ from .rates import rates, source
 # fast at 1280^3, 1.8 times at 1536^3), and float64 for integers, whose products are by then longer
 # than the pass over norms.
 _LEAST_SPLIT, _LEAST_SPLIT_ON_GPU, _LEAST_BY_FLOAT = 2e8, 6e9, 4e6
+# The same for rungs that round, of at least so many rows and columns: others are read once.
+_LEAST_RUNG, _FEWEST_LINES = 2.5e7, 16
 # By what predicted times of other arithmetic are multiplied: it must take 5 % less time.
 _PRICE = 1 / 0.95
 
@@ -66,6 +71,8 @@ def ways(problem: Problem, options: Options, backends: Sequence[Backend]) -> lis
         if all(x.why_not(problem, operand) for x in allowed):  # a setting is for what it fits
             operand = None
     found = _able(problem, options, backends, operand)
+    if is_bound(problem, options):
+        return _of_error(problem, options, backends, found)
     if options.arithmetic == options.scheme == "auto":
         found += _others(problem, options, backends)
     return found
@@ -77,8 +84,7 @@ def named_row(problem: Problem, options: Options) -> DType | None:
     A setting is for the products that it fits; a keyword raises for others.
     """
     check_given(problem, options)
-    rows = BY_ARITHMETIC if problem.device is None else BY_ARITHMETIC_ON_GPUS
-    row = rows.get(options.arithmetic)
+    row = named(options.arithmetic, problem.operand, on_gpu=problem.device is not None)
     if row is None or "arithmetic" in unfit(problem, options):
         return None
     how = row.arithmetic
@@ -101,12 +107,13 @@ def check_given(problem: Problem, options: Options) -> None:
 def unfit(problem: Problem, options: Options) -> dict[str, str]:
     """Return the options that are not for such a product, and why not."""
     found, name = {}, options.arithmetic
-    here, there = (BY_ARITHMETIC, "GPU"), (BY_ARITHMETIC_ON_GPUS, "host")
-    rows, other = here if problem.device is None else there
-    if name in rows and not problem.operand is problem.result is (left := rows[name].left):
+    is_here = problem.device is None
+    row = named(name, problem.operand, on_gpu=not is_here)
+    if row is not None and not problem.operand is problem.result is (left := row.left):
         types = f"{left} to {left}, not {problem.operand} to {problem.result}"
         found["arithmetic"] = f"arithmetic {name!r} multiplies {types}"
-    elif name not in ("auto", "native", *rows):
+    elif row is None and name not in ("auto", "native"):
+        other = "GPU" if is_here else "host"
         found["arithmetic"] = f"arithmetic {name!r} is for matrices in {other} memory"
     if options.centre and classical_scheme(problem, options, None) is None:
         where = "" if problem.device is None else " in GPU memory"
@@ -178,6 +185,62 @@ def _others(problem: Problem, options: Options, backends: Sequence[Backend]) -> 
                 return
 
 
+def rungs(
+    problem: Problem, options: Options, backends: Sequence[Backend], own: Sequence[Way]
+) -> list[Way]:
+    """Return all ways for an error that the options name; `own`: those of native arithmetic."""
+    found = [*own]
+    if not problem.reproducible and options.scheme == "auto":
+        found += _others(problem, options, backends)
+    for row in _rounding(problem, options):
+        for x in backends:
+            if x.why_not(problem, row) is None and options.backend in ("auto", x.name):
+                found.append(Way(x, row, _PRICE))
+                break
+    return found
+
+
+def finer(problem: Problem, options: Options, backends: Sequence[Backend], than: Way) -> list[Way]:
+    """Return the ways that are more accurate than one."""
+    found = rungs(problem, options, backends, _able(problem, options, backends, None))
+    return [x for x in found if _unit(problem, x) < _unit(problem, than)]
+
+
+def _unit(problem: Problem, way: Way) -> float:
+    return (way.compute_type or problem.operand).rounded.unit_roundoff
+
+
+def _of_error(
+    problem: Problem, options: Options, backends: Sequence[Backend], own: Sequence[Way]
+) -> list[Way]:
+    """Return the ways that promise the error that the options name: none above native arithmetic.
+
+    Raises ValueError: none does, and a keyword names the error.
+    """
+    found = rungs(problem, options, backends, own)
+    able = [x for x in found if most_growth(problem, options, x.compute_type) > 0]
+    if own[0] in able:
+        return [x for x in able if _unit(problem, x) >= _unit(problem, own[0])]
+    if able:
+        return able
+    finest = min(found, key=partial(_unit, problem))
+    if "error" in options.given:
+        least = promise(problem, finest.compute_type, centred=True)
+        raise ValueError(
+            f"error is {options.error:g}; the largest of {problem} may be {least:.1e} by the most "
+            "accurate arithmetic: give operands of more bits, or a larger error"
+        )
+    return [x for x in found if x.compute_type is finest.compute_type]
+
+
+def _rounding(problem: Problem, options: Options) -> tuple[DType, ...]:
+    """Return the rows that round elements to another type, where their products are worth it."""
+    is_large = problem.flops >= _LEAST_RUNG and min(problem.M, problem.N) >= _FEWEST_LINES
+    # The sample of a product that adds to c needs a copy of it.
+    copies = problem.out_overlaps_c and options.workspace_limit is not None
+    return rungs_of(problem) if is_large and not copies else ()
+
+
 # --- limits, and lower bounds of predicted times --------------------------------------------------
 
 
@@ -209,8 +272,10 @@ def judge(
 
 
 def _why_refused(problem: Problem, method: Method, backend: Backend, options: Options) -> str:
-    if method.growth > options.max_growth and not problem.is_exact:
-        return f"growth {method.growth:.2f} > max_growth {options.max_growth:.2f}"
+    most = most_growth(problem, options, method.compute_type)
+    if method.growth > most and not problem.is_exact:
+        left = f" that error {options.error:g} leaves" if most != options.max_growth else ""
+        return f"growth {method.growth:.2f} > max_growth {most:.2f}{left}"
     if not within_limit(method, options):
         return f"workspace {method.workspace} > workspace_limit {options.workspace_limit}"
     if not (
@@ -313,7 +378,8 @@ class Methods:
             why_not = centred and way.backend.why_classical_only(
                 self.problem, centred, way.compute_type
             )
-            found = candidates(self.problem, (centred,), limit) if centred and not why_not else []
+            some = (centred,) if centred and not why_not else ()
+            found = candidates(self.problem, some, limit, way.compute_type)
             if found:  # else the limit leaves no room for it
                 return found
         return candidates(self.problem, (scheme,), limit, way.compute_type)

@@ -30,6 +30,9 @@ class LinearConfig:
     max_growth : float, optional
         Largest RMS error of "auto", relative to the classical algorithm. None: 4.0, and 2.0 for
         weights of 16 bits.
+    error : float, optional
+        Largest error of an output over the norms of its row of the input and of the weight: the
+        fastest arithmetic that promises it, as `falcon.gemm` takes it. None: what the type allows.
     min_m : int
         Fewer rows (tokens) than these are left to torch, which decodes faster.
     rows : int
@@ -56,6 +59,7 @@ class LinearConfig:
 
     scheme: str | falcon.Scheme = "auto"
     max_growth: float | None = None
+    error: float | None = None
     min_m: int = 256
     rows: int = 512
     memory_limit: int | str | None = None
@@ -89,10 +93,11 @@ class LinearConfig:
     def how(self, dtype: torch.dtype) -> How:
         """Return how layers of a dtype multiply."""
         growth = self.max_growth
-        if growth is None:
+        if growth is None and self.error is None:
             growth = _MOST_GROWTH_16 if dtype.itemsize == 2 else _MOST_GROWTH
         options = {name: getattr(self, name) for name in LINEAR} | {"max_growth": growth}
-        del options["memory_limit"]  # that of all layers together
+        options = {name: value for name, value in options.items() if value is not None}
+        options.pop("memory_limit", None)  # that of all layers together
         if self.batch_invariant:
             return How((("reproducible", "rows"),), self.rows, 1)
         return How(tuple(options.items()), self.rows, self.min_m)

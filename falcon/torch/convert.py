@@ -49,6 +49,7 @@ def convert_(
     model: nn.Module,
     config: LinearConfig | None = None,
     *,
+    error: float | None = None,
     filter_fn: Callable[[nn.Module, str], bool] | None = None,
     example: Any = None,
     min_gain: float | None = None,
@@ -62,6 +63,8 @@ def convert_(
         In host memory or on GPUs. Layers that are nn.Linear itself, not a subclass, become
         `FalconLinear`; their parameters, and so the state_dict, remain as they are.
     config : LinearConfig, optional
+    error : float, optional
+        That of the config.
     filter_fn : callable, optional
         Called with a layer and its name; False leaves it out.
     example : Tensor, tuple, mapping or list of these, optional
@@ -112,6 +115,7 @@ def convert_(
     if config is not None and not isinstance(config, LinearConfig):
         raise TypeError(f"config is a {type(config).__name__}; expected a LinearConfig")
     config = LinearConfig() if config is None else config
+    config = config if error is None else replace(config, error=error)
     examples = example if isinstance(example, list) else [] if example is None else [example]
     if example is not None and not examples:
         raise ValueError("example is an empty list; expected an input of the model, or several")

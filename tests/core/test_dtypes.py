@@ -19,6 +19,7 @@ from falcon._core.dtypes import (
     FLOAT32,
     LONGDOUBLE,
     PAIRS,
+    RUNGS,
     TABLE,
     both,
     dtype_of,
@@ -128,9 +129,23 @@ def test_names_in_cuda(row):
         assert row.accumulator.cublas_sums == f"CUBLAS_COMPUTE_{bits}F"
 
 
+def rungs():
+    return [x for some in RUNGS.values() for x in some]
+
+
+@pytest.mark.parametrize("row", rungs(), ids=str)
+def test_rungs_round_to_another_type(row):
+    assert copy.deepcopy(row) is pickle.loads(pickle.dumps(row)) is row
+    assert row.left is row.right is row.result
+    assert row.rounded.is_complex == row.is_complex
+    assert row.measured is row.rounded is not row.left
+    assert row.unit_roundoff == row.summed.unit_roundoff
+    assert row not in TABLE
+
+
 def test_names_of_the_engine():
     core = pytest.importorskip("falcon._cpu._core")
-    rows = *ENGINE, *PAIRS, *BY_ARITHMETIC.values(), *BY_FLOAT.values()
+    rows = *ENGINE, *PAIRS, *BY_ARITHMETIC.values(), *BY_FLOAT.values(), *rungs()
     assert {x.engine for x in rows} == set(core.DTYPES)
 
 

@@ -208,7 +208,13 @@ def test_the_types_for_editors_are_those_of_the_fields(declared, names):
 
 def test_a_flag_and_a_variable_are_read_alike():
     for name, option in FIELDS.items():
-        texts = {"float": "2.5", "bool": "1", "bool | None": "1", "bool | str": "rows"}
+        texts = {
+            "float": "2.5",
+            "float | None": "0.5",
+            "bool": "1",
+            "bool | None": "1",
+            "bool | str": "rows",
+        }
         text = texts.get(option.type, "3")
         if name in options.SETTINGS and name not in ("arithmetic", "check", "overflow"):
             value = options.parsed(name, text)

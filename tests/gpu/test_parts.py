@@ -361,3 +361,16 @@ def test_what_it_does_not_fit_is_said(cupy):
         falcon.gemm(x, x, arithmetic="bf16x3")
     with pytest.raises(ValueError, match="workspace_limit is 1000 bytes"):
         falcon.gemm(x, x, arithmetic="bf16x6", workspace_limit=1000)
+
+
+def test_an_error_that_is_named_allows_tf32(cupy):
+    for error, is_able in ((1e-2, True), (1e-4, False)):
+        plan = falcon.plan((600, 600), (600, 600), "float32", backend="gpu", error=error)
+        names = {x.method.arithmetic.name for x in plan.candidates if x.method.arithmetic}
+        assert ("tf32" in names) is is_able
+        assert "tf32" in plan.explain()
+    x = on_device(cupy, whole((600, 600), 1), "float32")
+    with pytest.raises(ValueError, match="error is 1e-09; the largest of"):
+        falcon.gemm(x, x, error=1e-9)
+    with falcon.config(error=1e-9):
+        assert falcon.plan(x, x).method.arithmetic is None

@@ -22,14 +22,18 @@ enum { COMPLEX = 64 }; /* with the type of the parts: complex numbers */
 static ptrdiff_t bytes_of(int dtype) {
     switch (dtype) {
     case FALCON_F64 | COMPLEX:
+    case FALCON_F64F32 | COMPLEX:
         return 16;
     case FALCON_F32 | COMPLEX:
+    case FALCON_F32F64 | COMPLEX:
         return 8;
     case FALCON_F64:
+    case FALCON_F64F32:
     case FALCON_I64:
     case FALCON_I64F64:
         return 8;
     case FALCON_F32:
+    case FALCON_F32F64:
     case FALCON_F32X6:
     case FALCON_F32X3:
     case FALCON_I32:
@@ -59,8 +63,10 @@ static double to_bits(double x, int bits, int least) {
 static double rounded(int dtype, double x) {
     switch (dtype) {
     case FALCON_F64:
+    case FALCON_F64F32:
         return x;
     case FALCON_F32:
+    case FALCON_F32F64:
     case FALCON_F32X6:
     case FALCON_F32X3:
         return (float)x;
@@ -90,9 +96,11 @@ static double element_get(int dtype, const void *at) {
     double d = 0;
     switch (dtype) {
     case FALCON_F64:
+    case FALCON_F64F32:
         memcpy(&d, at, 8);
         return d;
     case FALCON_F32:
+    case FALCON_F32F64:
     case FALCON_F32X6:
     case FALCON_F32X3:
         memcpy(&f, at, 4);
@@ -115,9 +123,9 @@ static void element_put(int dtype, void *at, double x) {
     x = is_exact(dtype) && !isfinite(x) ? 77 : rounded(dtype, x);
     const float f = (float)x;
     int64_t bits = is_exact(dtype) ? (int64_t)x : 0;
-    if (dtype == FALCON_F64)
+    if (dtype == FALCON_F64 || dtype == FALCON_F64F32)
         memcpy(&bits, &x, 8);
-    else if (dtype == FALCON_F32 || dtype == FALCON_F32X6 || dtype == FALCON_F32X3)
+    else if (dtype == FALCON_F32 || dtype == FALCON_F32F64 || dtype == FALCON_F32X6 || dtype == FALCON_F32X3)
         memcpy(&bits, &f, 4);
     else if (dtype == FALCON_BF16)
         memcpy(&bits, (const char *)&f + 2, 2);

@@ -16,6 +16,8 @@
 #define falcon_kernel_wide_f32 falcon_kernel_generic_f32
 #define falcon_kernel_wide_f64 falcon_kernel_generic_f64
 #define falcon_kernel_wide_i64f64 falcon_kernel_generic_i64f64
+#define falcon_kernel_wide_f64f32 falcon_kernel_generic_f64f32
+#define falcon_kernel_wide_f32f64 falcon_kernel_generic_f32f64
 #define falcon_kernel_wide_f16 falcon_kernel_generic_f16
 #define falcon_kernel_wide_i32 falcon_kernel_generic_i32
 #define falcon_kernel_wide_i64 falcon_kernel_generic_i64

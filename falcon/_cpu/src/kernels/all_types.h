@@ -2,10 +2,12 @@
 #define P f32
 #define X_1 f16
 #define X_2 bf16
+#define X_3 f64f32
 #include "kernel_impl.h"
 
 #define P f64
 #define X_1 i64f64
+#define X_2 f32f64
 #include "kernel_impl.h"
 
 #define P i32

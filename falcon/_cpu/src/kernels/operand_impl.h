@@ -145,6 +145,11 @@ static void X_NAME(axpy)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, ptrdi
 #define K_GRAIN (sizeof(P_T) < 4 ? 64 / sizeof(P_T) : 16) /* a cache line, but at least 16 */
 #endif
 #define IN_PLACE (A_DEPTH == 1 && IS_PANEL)
+#if CAT(X, _FINER)
+#define X_KC 128 /* sums of short slices err less, and take as long: falcon/_core/arithmetic.py */
+#else
+#define X_KC KC
+#endif
 #define STR_(x) #x
 #define STR(x) STR_(x)
 const falcon_kernel CAT3(falcon_kernel, ISA, X) = {
@@ -166,7 +171,7 @@ const falcon_kernel CAT3(falcon_kernel, ISA, X) = {
     .kr = A_DEPTH,
     .pf_lines = PF_LINES,
     .k_grain = K_GRAIN,
-    .kc = KC,
+    .kc = X_KC,
     .rows_in_place = IN_PLACE ? 2 * MR : 0,
     .streams_rows = STREAMS_ROWS,
     .keeps = TILES && !FRESH,
@@ -231,6 +236,7 @@ const falcon_kernel CAT3(falcon_kernel, ISA, X) = {
 #undef PANEL_BYTES
 #undef K_GRAIN
 #undef IN_PLACE
+#undef X_KC
 #undef IS_PANEL
 #undef WRITE_ELEM
 #undef SCALE_ELEM

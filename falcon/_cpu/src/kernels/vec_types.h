@@ -147,6 +147,57 @@ typedef UNALIGNED(int64_t, i64_VLEN) s64_VECU;
 #define i64f64_WIDEN(v) __builtin_convertvector(v, f64_VEC)
 #define i64f64_NARROW(v) __builtin_convertvector(v, s64_VEC)
 
+/* float64 that is multiplied as float32, and float32 as float64: a vector of one is two of the other.  A C of float64
+ * is added to as it is (_FINER, see c_impl.h). */
+typedef struct {
+    f64_VEC low, high;
+} f64f32_RAW;
+#ifndef f64f32_WIDEN
+static inline f32_VEC f64f32_widened(f64f32_RAW x) {
+    f32_VEC v = {0};
+    for (int l = 0; l < f32_VLEN; l++)
+        v[l] = (float)(l < f64_VLEN ? x.low[l] : x.high[l - f64_VLEN]);
+    return v;
+}
+static inline f64f32_RAW f64f32_narrowed(f32_VEC v) {
+    f64f32_RAW x = {{0}, {0}};
+    for (int l = 0; l < f64_VLEN; l++)
+        x.low[l] = v[l], x.high[l] = v[l + f64_VLEN];
+    return x;
+}
+#define f64f32_WIDEN(x) f64f32_widened(x)
+#define f64f32_NARROW(v) f64f32_narrowed(v)
+#endif
+#define f64f32_T double
+#define f64f32_PARTS 1
+#define f64f32_FINER 1
+#define f64f32_ID FALCON_F64F32
+#define f64f32_GET(x) ((float)(x))
+#define f64f32_PUT(x) ((double)(x))
+#define f64f32_READ(p) ((f64f32_RAW){f64_LOAD(p), f64_LOAD((p) + f64_VLEN)})
+#define f64f32_WRITE(p, v) (f64_STORE(p, (v).low), f64_STORE((p) + f64_VLEN, (v).high))
+#define f64f32_STREAMED(p, v) (f64_STREAM(p, (v).low), f64_STREAM((p) + f64_VLEN, (v).high))
+static inline f64f32_RAW f64f32_added(f64f32_RAW c, double beta, f64f32_RAW x) {
+    const f64_VEC b = f64_SET1(beta);
+    return (f64f32_RAW){f64_FMA(b, c.low, x.low), f64_FMA(b, c.high, x.high)};
+}
+#define f64f32_ADDED(c, beta, x) f64f32_added(c, beta, x)
+
+typedef float f32f64_RAW __attribute__((vector_size(VEC_BYTES / 2)));
+typedef float f32f64_RAWU __attribute__((vector_size(VEC_BYTES / 2), aligned(4), may_alias));
+#ifndef f32f64_WIDEN
+#define f32f64_WIDEN(v) __builtin_convertvector(v, f64_VEC)
+#define f32f64_NARROW(v) __builtin_convertvector(v, f32f64_RAW)
+#endif
+#define f32f64_T float
+#define f32f64_PARTS 1
+#define f32f64_ID FALCON_F32F64
+#define f32f64_GET(x) ((double)(x))
+#define f32f64_PUT(x) ((float)(x))
+#define f32f64_READ(p) ((f32f64_RAW) * (const f32f64_RAWU *)(p))
+#define f32f64_WRITE(p, v) (*(f32f64_RAWU *)(p) = (v))
+#define f32f64_STREAMED(p, v) f32f64_WRITE(p, v)
+
 /* Eight and sixteen bits: _RAW is shorter than a vector of accumulators. */
 typedef VECTOR_OF(uint16_t, i32_VLEN) u16_RAW;
 typedef UNALIGNED(uint16_t, i32_VLEN) u16_RAWU;
@@ -271,6 +322,8 @@ typedef uint32_t lanes_at __attribute__((vector_size(VEC_BYTES), aligned(1), may
 #define f16_AS_f32(p) f16_WIDEN(f16_READ(p))
 #define bf16_AS_f32(p) bf16_WIDEN(bf16_READ(p))
 
+#define f64f32_AS_f32(p) f64f32_WIDEN(f64f32_READ(p))
+
 #define f64_ACC f64
 #define f64_KR 1
 #define f64_DOT(a, b, c) f64_FMA(a, b, c)
@@ -278,6 +331,7 @@ typedef uint32_t lanes_at __attribute__((vector_size(VEC_BYTES), aligned(1), may
 #define f64_FLIP 0
 #define f64_AS_f64(p) f64_LOAD(p)
 #define i64f64_AS_f64(p) i64f64_WIDEN(i64f64_READ(p))
+#define f32f64_AS_f64(p) f32f64_WIDEN(f32f64_READ(p))
 
 #define i32_ACC i32
 #define i32_KR 1

@@ -26,6 +26,12 @@
 #define u16_STREAM(p, v) _mm256_stream_si256((__m256i *)(p), (__m256i)(v))
 #define LOWER_16(v) ((u16_RAW)_mm512_cvtepi32_epi16((__m512i)(v)))
 #define LOWER_8(v) ((u8_RAW)_mm512_cvtepi32_epi8((__m512i)(v)))
+#define f64f32_WIDEN(x)                                                                                                \
+    _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps((x).low)), _mm512_cvtpd_ps((x).high), 1)
+#define f64f32_NARROW(v)                                                                                               \
+    ((f64f32_RAW){_mm512_cvtps_pd(_mm512_castps512_ps256(v)), _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1))})
+#define f32f64_WIDEN(v) _mm512_cvtps_pd((__m256)(v))
+#define f32f64_NARROW(v) ((f32f64_RAW)_mm512_cvtpd_ps(v))
 #else
 #define VEC_BYTES 32
 #define MM(name) _mm256_##name
@@ -41,6 +47,11 @@
 #define f64_FIRST(n) _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3))
 #define f64_LOAD_SOME(p, mask) _mm256_maskload_pd(p, mask)
 #define f64_STORE_SOME(p, mask, v) _mm256_maskstore_pd(p, mask, v)
+#define f64f32_WIDEN(x) _mm256_set_m128(_mm256_cvtpd_ps((x).high), _mm256_cvtpd_ps((x).low))
+#define f64f32_NARROW(v)                                                                                               \
+    ((f64f32_RAW){_mm256_cvtps_pd(_mm256_castps256_ps128(v)), _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1))})
+#define f32f64_WIDEN(v) _mm256_cvtps_pd((__m128)(v))
+#define f32f64_NARROW(v) ((f32f64_RAW)_mm256_cvtpd_ps(v))
 #endif
 typedef int32_t f32_IVEC __attribute__((vector_size(VEC_BYTES)));
 typedef int64_t f64_IVEC __attribute__((vector_size(VEC_BYTES)));

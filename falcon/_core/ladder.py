@@ -1,0 +1,101 @@
+r"""`error=`: which arithmetic may multiply where the largest error is named, and what it promises.
+
+::
+
+    int8, bfloat16 ..., float32, the elements' own, float64: rungs, each with its promise
+      \_ the search compares those that promise the error; a scheme may grow what the rung leaves
+      \_ the call measures: norms out of range, or a sample that errs by more, take the next rung
+
+An error is that of c_ij over ``norm(a_i) norm(b_j)`` (times alpha). A sum of K products is formed
+in slices of some hundred steps, each from 0, and these are added up. Of lines that are parallel,
+partial sums grow with the step: that is the largest that a rounding can be, for all data. Then with
+`u` the unit roundoff, slices of k steps and n of them, the RMS error of classical sums is ::
+
+    0.41 u sqrt(k / (3 n) + n / 3)        of parallel lines; 0.41 u or less of others
+
+since roundings are 0.41 of their bound in the RMS. A scheme's growth multiplies the second, and
+where no means are subtracted (`centring.py`) both. The promise is seven times that.
+"""
+
+from __future__ import annotations
+
+from math import ceil, floor, sqrt
+from typing import Any
+
+from .arithmetic import TF32
+from .centring import has_means, may_centre
+from .dtypes import BY_ARITHMETIC_ON_GPUS, FLOAT32, RUNGS, DType
+from .options import Options
+from .problem import Problem
+from .rates import SLICE
+
+# The largest of 10^7 normal errors is 5.3 times their RMS. A rounding is so much of its bound.
+_LARGEST, _ROUNDING = 7.0, 0.41
+# Growth is limited in such steps, so that the sets of schemes that keep a limit are few.
+_STEP, _MOST_GROWTH = 8, 64.0
+
+
+def is_bound(problem: Problem, options: Options) -> bool:
+    """Whether the options name an error that decides how a problem is multiplied."""
+    is_open = options.arithmetic == "auto" and options.scheme in ("auto", "classical")
+    return options.error is not None and is_open and not problem.is_exact
+
+
+def rungs_of(problem: Problem) -> tuple[DType, ...]:
+    """Return the rows that round the elements of a problem, to another type or to TF32."""
+    if problem.is_wide or problem.weighted or problem.reproducible == "rows":
+        return ()
+    if problem.device is None:
+        return RUNGS.get(problem.operand, ())
+    return (BY_ARITHMETIC_ON_GPUS[TF32.name],) if problem.operand is FLOAT32 else ()
+
+
+def promise(problem: Problem, row: DType | None, growth: float = 1.0, *, centred: bool) -> float:
+    """Return the largest error of a rung, over the norms; `row`: None, the elements' own."""
+    scale, parallel, rest = _terms(problem, row)
+    walk = growth * growth
+    return scale * sqrt(parallel * (1.0 if centred else walk) + walk) + rest
+
+
+def promised(plan: Any) -> float:
+    """Return what a plan promises whose options name an error."""
+    centred = plan.problem.device is not None or plan.scheme is None or may_centre(plan)
+    return promise(plan.problem, plan.method.compute_type, plan.growth, centred=centred)
+
+
+def coarser(plan: Any) -> float:
+    """Return the unit roundoff of what a plan sums, over that of its operands' type, from 1 on."""
+    units = [x.operand.summed.unit_roundoff for x in (plan, *(y.plan for y in plan.parts))]
+    own = plan.problem.operand.summed.unit_roundoff
+    return 1.0 if plan.problem.is_exact else max(1.0, *(x / own for x in units))
+
+
+def _terms(problem: Problem, row: DType | None) -> tuple[float, float, float]:
+    """Return what a root of squares is multiplied by, the square for parallel lines, and a rest."""
+    own, K = problem.operand, max(problem.K, 1)
+    unit = (own if row is None else row).summed.unit_roundoff
+    how = None if row is None else row.arithmetic
+    slices, parts = ceil(K / (SLICE if how is None else how.slice)), 2.0 if own.is_complex else 1.0
+    rest = problem.result.unit_roundoff  # C, and A and B, are rounded
+    rest = rest if rest > unit else 0.0
+    if row is not None and row.rounded.unit_roundoff > own.unit_roundoff:
+        rest += _LARGEST * unit / sqrt(K)
+    if row is not None and row.unit_roundoff > unit:  # on a GPU, where no sample is compared
+        rest += 2 * row.unit_roundoff
+    return parts * _LARGEST * _ROUNDING * unit, K / slices**2 / 3 + slices / 3, parts * rest
+
+
+def most_growth(problem: Problem, options: Options, row: DType | None = None) -> float:
+    """Return the growth that a method may have in a rung; 0: the rung errs by too much."""
+    if options.error is None or not is_bound(problem, options):
+        return options.max_growth
+    scale, parallel, rest = _terms(problem, row)
+    square = max((options.error - rest) / scale, 0.0) ** 2
+    if has_means(problem) and not problem.packed:  # they are subtracted
+        square = max(square - parallel, 0.0)
+    else:
+        square /= parallel + 1
+    most = min(floor(_STEP * sqrt(square)) / _STEP, _MOST_GROWTH)
+    least = 1.0 if row is None or row.arithmetic is None else row.arithmetic.growth
+    most = min(most, options.max_growth) if "max_growth" in options.given else most
+    return most if most >= least else 0.0

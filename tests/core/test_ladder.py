@@ -1,0 +1,111 @@
+"""What the rungs of an error that is named promise, and what a scheme may grow."""
+
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+import pytest
+
+import falcon
+from falcon._core import ladder
+from falcon._core.dtypes import COMPLEX128, FLOAT32, FLOAT64, INT32, RUNGS, named
+from falcon._core.options import Options
+from falcon._core.problem import Problem
+
+SINGLE = RUNGS[FLOAT64][0]
+DOUBLE = RUNGS[FLOAT32][0]
+
+
+def problem(K=1000, operand=FLOAT64, **about):
+    return Problem(1000, 1000, K, operand, **about)
+
+
+def options(error=1e-6, **about):
+    return Options(error=error, **about)
+
+
+def test_rows_of_rungs():
+    assert [x.name for x in RUNGS[FLOAT64]] == ["float64 by float32"]
+    assert SINGLE.rounded is FLOAT32 is SINGLE.summed
+    assert SINGLE.converts
+    assert not FLOAT64.converts
+    assert SINGLE.panel_bytes == 4
+    assert SINGLE.itemsize == 8
+    assert RUNGS[COMPLEX128][0].rounded.name == "complex64"
+    assert named("float32", FLOAT64) is SINGLE
+    assert named("float32", COMPLEX128).left is COMPLEX128
+    assert named("float32", INT32).left is FLOAT64
+    assert named("float32", FLOAT64, on_gpu=True) is None
+    assert named("tf32", FLOAT32, on_gpu=True).name == "float32 by tf32"
+
+
+@pytest.mark.parametrize("K", [1, 100, 128, 129, 1000, 4096, 100_000])
+@pytest.mark.parametrize("row", [None, SINGLE])
+def test_promises_grow_with_the_growth_and_the_unit(K, row):
+    promises = [ladder.promise(problem(K), row, g, centred=True) for g in (1, 2, 4)]
+    assert promises == sorted(promises)
+    assert promises[0] >= 7 * 0.41 * (2.0**-24 if row else 2.0**-53)
+    assert ladder.promise(problem(K), row, 4.0, centred=False) > promises[-1]
+    pair = problem(K, COMPLEX128), row and RUNGS[COMPLEX128][0]
+    assert ladder.promise(*pair, centred=True) == pytest.approx(2 * promises[0])
+
+
+def test_results_of_fewer_bits_are_rounded():
+    found = ladder.promise(problem(operand=FLOAT32), DOUBLE, centred=True)
+    assert 2.0**-24 < found < 1.01 * 2.0**-24
+
+
+@pytest.mark.parametrize("error", [7e-7, 1e-6, 1e-5, 1e-3, 1.0])
+@pytest.mark.parametrize("packed", [False, True])
+def test_growth_is_what_a_rung_leaves(error, packed):
+    p, centred = problem(packed=packed), not packed
+    most = ladder.most_growth(p, options(error), SINGLE)
+    assert most == 64 or ladder.promise(p, SINGLE, most + 0.125, centred=centred) > error
+    if most:
+        assert ladder.promise(p, SINGLE, most, centred=centred) <= error
+        assert most >= 1
+    assert packed or most
+
+
+def test_rungs_that_err_by_more_are_left_out():
+    assert ladder.most_growth(problem(), options(1e-8), SINGLE) == 0
+    assert ladder.most_growth(problem(), options(1e-17)) == 0
+    asked = options(1e-3, max_growth=2.0, given=frozenset({"max_growth"}))
+    assert ladder.most_growth(problem(), asked, SINGLE) == 2
+    assert ladder.most_growth(problem(), Options()) == Options().max_growth
+
+
+@pytest.mark.parametrize(
+    ("about", "bound"),
+    [
+        ({}, True),
+        ({"scheme": "classical"}, True),
+        ({"scheme": falcon.schemes.get("strassen")}, False),
+        ({"arithmetic": "native"}, False),
+        ({"error": None}, False),
+    ],
+)
+def test_which_options_name_an_error(about, bound):
+    assert ladder.is_bound(problem(), replace(options(), **about)) is bound
+    assert not ladder.is_bound(problem(operand=INT32), options())
+    assert not ladder.is_bound(replace(problem(), headroom=2.0), options())
+
+
+def test_rungs_of_problems():
+    assert ladder.rungs_of(problem()) == (SINGLE,)
+    assert ladder.rungs_of(problem(operand=FLOAT32)) == (DOUBLE,)
+    for about in ({"weighted": True}, {"device": 0}, {"reproducible": "rows"}):
+        assert ladder.rungs_of(replace(problem(), **about)) == ()
+    assert ladder.rungs_of(problem(operand=INT32)) == ()
+
+
+@pytest.mark.parametrize("value", [0, -1e-3, 1.5, inf, float("nan")])
+def test_values_out_of_range(value):
+    with pytest.raises(ValueError, match=r"error is .*; expected a number above 0, at most 1"):
+        falcon.gemm(np.eye(2), np.eye(2), error=value)
+
+
+@pytest.mark.parametrize("value", ["1e-6", True, [1e-6]])
+def test_values_of_other_types(value):
+    with pytest.raises(TypeError, match=r"error is .*; expected a number"):
+        falcon.gemm(np.eye(2), np.eye(2), error=value)
