@@ -66,8 +66,10 @@ INT64_BY_FLOAT64 = Arithmetic("float64", 1, 1.0, 0.0)
 # complex128) to float32; and float32 to float64, whose results are rounded to float32 once.
 BY_FLOAT32 = Arithmetic("float32", 1, 1.0, 2.0, "float32", 128)
 BY_FLOAT64 = Arithmetic("float64", 1, 1.0, 2.0, "float64")
+# The same to bfloat16, summed in float32: the roundings of two elements are 2 times 2^-8.
+BY_BFLOAT16 = Arithmetic("bf16", 1, 1.0, 2.0**17 + 2.0**10, "bfloat16", 768)
 # Values of the option; the last three do nothing in host memory.
 NAMES = (
-    *("auto", "native", BY_FLOAT32.name, BY_FLOAT64.name),
+    *("auto", "native", BY_FLOAT32.name, BY_FLOAT64.name, BY_BFLOAT16.name),
     *(x.name for x in (*SPLIT, BY_FLOAT16, TF32, FIXED)),
 )

@@ -53,9 +53,13 @@ def _bound(plan: Any, rows: np.ndarray, columns: np.ndarray, proved: bool) -> np
     if plan.is_uneven:
         rows, columns = (np.full_like(x, x.max(initial=0)) for x in (rows, columns))
     is_short = scheme is not None and p.K / scheme.k < SHORTEST
-    if not proved and is_bound(p, plan.options):
+    row = plan.method.compute_type
+    rounds = row is not None and row.converts
+    # Of bfloat16 the worst case holds, where no sample is compared.
+    is_promised = is_bound(p, plan.options) or (rounds and plan.operand.rounds_once)
+    if not proved and is_promised:
         factor = min(factor, promised(plan))
-    elif not (proved or is_short):
+    elif not (proved or rounds or is_short):
         usual = PROMISED * plan.growth * sqrt(max(p.K, SHORTEST)) * _unit(plan)
         factor = min(factor, usual + _last(plan))
     return np.multiply.outer(factor * rows, columns)

@@ -16,6 +16,7 @@ import numpy as np
 
 from .._tools.locks import importing
 from .arithmetic import (
+    BY_BFLOAT16,
     BY_FLOAT16,
     BY_FLOAT32,
     BY_FLOAT64,
@@ -126,16 +127,18 @@ class DType:
 
     @property
     def converts(self) -> bool:
-        """Whether elements become numbers of another type, so that a product may have to be redone.
-
-        For integers by float64 that is known before.
-        """
+        """Whether elements become numbers of another type, so that a product may be redone."""
         return self.multiplied is not self.left
 
     @property
     def rounded(self) -> DType:
         """The type to which elements are rounded before they are added and multiplied."""
         return self.multiplied if self.splits == 1 else self.left
+
+    @property
+    def rounds_once(self) -> bool:
+        """Whether sums of elements are formed in the type to which these are rounded."""
+        return self.rounded is self.summed
 
     @property
     def summed(self) -> DType:
@@ -286,14 +289,15 @@ BY_ARITHMETIC_ON_GPUS = {
     FIXED.name: _by(FIXED, FLOAT64, cublas_sums="CUBLAS_COMPUTE_64F_EMULATED_FIXEDPOINT"),
 }
 # The rungs of an error that a caller names, beside the own arithmetic: rounded as they are packed.
+_AS_FLOAT32, _AS_FLOAT64 = (BY_FLOAT32, FLOAT32, "f64f32"), (BY_FLOAT64, FLOAT64, "f32f64")
 RUNGS = {
-    row: (_by(how, row, kind.unit_roundoff, engine=engine),)
-    for row, how, kind, engine in (
-        (FLOAT64, BY_FLOAT32, FLOAT32, "f64f32"),
-        (COMPLEX128, BY_FLOAT32, FLOAT32, "f64f32"),
-        (FLOAT32, BY_FLOAT64, FLOAT64, "f32f64"),
-        (COMPLEX64, BY_FLOAT64, FLOAT64, "f32f64"),
-    )
+    row: tuple(_by(how, row, sums.unit_roundoff, engine=engine) for how, sums, engine in hows)
+    for row, hows in {
+        FLOAT64: (_AS_FLOAT32, (BY_BFLOAT16, FLOAT32, "f64bf16")),
+        COMPLEX128: (_AS_FLOAT32,),
+        FLOAT32: (_AS_FLOAT64, (BY_BFLOAT16, FLOAT32, "f32bf16")),
+        COMPLEX64: (_AS_FLOAT64,),
+    }.items()
 }
 _RUNGS = tuple(x for some in RUNGS.values() for x in some)
 # Integers of 64 bits by kernels for float64, where all sums are integers of 53 bits.

@@ -2,7 +2,7 @@ r"""`error=`: which arithmetic may multiply where the largest error is named, an
 
 ::
 
-    int8, bfloat16 ..., float32, the elements' own, float64: rungs, each with its promise
+    bfloat16, float32, the elements' own, float64: rungs, each with its promise
       \_ the search compares those that promise the error; a scheme may grow what the rung leaves
       \_ the call measures: norms out of range, or a sample that errs by more, take the next rung
 
@@ -12,9 +12,11 @@ partial sums grow with the step: that is the largest that a rounding can be, for
 `u` the unit roundoff, slices of k steps and n of them, the RMS error of classical sums is ::
 
     0.41 u sqrt(k / (3 n) + n / 3)        of parallel lines; 0.41 u or less of others
+    0.41 v sqrt(2 / K)                    of operands rounded to a type of unit roundoff v
 
-since roundings are 0.41 of their bound in the RMS. A scheme's growth multiplies the second, and
-where no means are subtracted (`centring.py`) both. The promise is seven times that.
+since roundings are 0.41 of their bound in the RMS. A scheme's growth multiplies the last two, and
+where no means are subtracted (`centring.py`) all. The promise is seven times the root of the sum of
+their squares.
 """
 
 from __future__ import annotations
@@ -52,9 +54,9 @@ def rungs_of(problem: Problem) -> tuple[DType, ...]:
 
 def promise(problem: Problem, row: DType | None, growth: float = 1.0, *, centred: bool) -> float:
     """Return the largest error of a rung, over the norms; `row`: None, the elements' own."""
-    scale, parallel, rest = _terms(problem, row)
+    parallel, others, rest = _squares(problem, row, growth > 1)
     walk = growth * growth
-    return scale * sqrt(parallel * (1.0 if centred else walk) + walk) + rest
+    return sqrt(parallel * (1.0 if centred else walk) + others * walk) + rest
 
 
 def promised(plan: Any) -> float:
@@ -64,38 +66,50 @@ def promised(plan: Any) -> float:
 
 
 def coarser(plan: Any) -> float:
-    """Return the unit roundoff of what a plan sums, over that of its operands' type, from 1 on."""
-    units = [x.operand.summed.unit_roundoff for x in (plan, *(y.plan for y in plan.parts))]
-    own = plan.problem.operand.summed.unit_roundoff
-    return 1.0 if plan.problem.is_exact else max(1.0, *(x / own for x in units))
+    """Return how much larger errors are by a plan than by the elements' own arithmetic, at most."""
+    found = 1.0
+    for x in (plan, *(y.plan for y in plan.parts)):
+        p, row = x.problem, x.method.compute_type
+        if row is not None and row.converts and not p.is_exact:
+            by, own = (promise(p, y, x.growth, centred=False) for y in (row, None))
+            worst = 0.0 if row.rounds_once else 2 * x.growth * row.rounded.unit_roundoff
+            found = max(found, max(by, worst) / own)
+    return found
 
 
-def _terms(problem: Problem, row: DType | None) -> tuple[float, float, float]:
-    """Return what a root of squares is multiplied by, the square for parallel lines, and a rest."""
+def _squares(problem: Problem, row: DType | None, has_scheme: bool) -> tuple[float, float, float]:
+    """Return the squares for parallel lines and for others, and what is added to their root."""
     own, K = problem.operand, max(problem.K, 1)
     unit = (own if row is None else row).summed.unit_roundoff
     how = None if row is None else row.arithmetic
     slices, parts = ceil(K / (SLICE if how is None else how.slice)), 2.0 if own.is_complex else 1.0
     rest = problem.result.unit_roundoff  # C, and A and B, are rounded
     rest = rest if rest > unit else 0.0
+    of_operands = 0.0
     if row is not None and row.rounded.unit_roundoff > own.unit_roundoff:
-        rest += _LARGEST * unit / sqrt(K)
+        twice = has_scheme and not row.rounds_once  # its sums are rounded once more
+        of_operands = row.rounded.unit_roundoff**2 * (4 if twice else 2) / K
     if row is not None and row.unit_roundoff > unit:  # on a GPU, where no sample is compared
         rest += 2 * row.unit_roundoff
-    return parts * _LARGEST * _ROUNDING * unit, K / slices**2 / 3 + slices / 3, parts * rest
+    scale = (parts * _LARGEST * _ROUNDING) ** 2
+    of_parallel = unit * unit * (K / slices**2 + slices) / 3
+    return scale * of_parallel, scale * (unit * unit + of_operands), parts * rest
 
 
 def most_growth(problem: Problem, options: Options, row: DType | None = None) -> float:
     """Return the growth that a method may have in a rung; 0: the rung errs by too much."""
     if options.error is None or not is_bound(problem, options):
         return options.max_growth
-    scale, parallel, rest = _terms(problem, row)
-    square = max((options.error - rest) / scale, 0.0) ** 2
-    if has_means(problem) and not problem.packed:  # they are subtracted
-        square = max(square - parallel, 0.0)
-    else:
-        square /= parallel + 1
-    most = min(floor(_STEP * sqrt(square)) / _STEP, _MOST_GROWTH)
+    most = 0.0
+    for has_scheme in (True, False):
+        parallel, others, rest = _squares(problem, row, has_scheme)
+        square = max(options.error - rest, 0.0) ** 2
+        if has_means(problem) and not problem.packed:  # they are subtracted
+            square = max(square - parallel, 0.0) / others
+        else:
+            square /= parallel + others
+        least = min(sqrt(square), _MOST_GROWTH if has_scheme else 1.0)
+        most = max(most, floor(_STEP * least) / _STEP)
     least = 1.0 if row is None or row.arithmetic is None else row.arithmetic.growth
     most = min(most, options.max_growth) if "max_growth" in options.given else most
     return most if most >= least else 0.0

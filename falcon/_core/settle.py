@@ -189,7 +189,9 @@ def _measured(
 
 
 def _holds_splits(*squares: np.ndarray) -> bool:
-    """Whether what kernels for splits take for 0 is less than a rounding."""
+    """Whether what kernels for splits take for 0 is less than a rounding; NaN is not known."""
+    if any(np.isnan(x).any() for x in squares):
+        return False
     least = [x[x > 0].min(initial=1.0) for x in squares]
     return bool(min(least) >= _LEAST_LINE and least[0] * least[1] >= _LEAST_PRODUCT)
 

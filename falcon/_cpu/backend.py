@@ -55,7 +55,8 @@ class CpuBackend(Host):
             known = " and ".join(x.name for x in ENGINE)
             return f"its kernels multiply {known}, not {compute_type}"
         if not has_kernel(compute_type):
-            return f"kernels for {compute_type} need AMX_BF16; those in use are {isa()}"
+            need = "AMX_BF16" if compute_type.splits > 1 else "an instruction for bfloat16"
+            return f"kernels for {compute_type} need {need}; those in use are {isa()}"
         weighs = (
             compute_type.part is None and _core.kernel_info(compute_type.engine, isa())["weighs"]
         )

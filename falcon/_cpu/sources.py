@@ -26,6 +26,7 @@ AVX512 = ("-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl", "-mfma")
 
 
 BYTES = ("i8", "u8", "u8i8", "i8u8")
+BFLOAT16 = ("bf16", "f32bf16", "f64bf16")
 ALL = ("f32", "f64", "f16", "bf16", *BYTES, "i16", "i32", "i64", "i64f64", "f64f32", "f32f64")
 
 
@@ -51,15 +52,15 @@ ISAS = (
     Isa("neon", ALL, ARM64),
     Isa("neon_dot", BYTES, ARM64, ("-march=armv8.2-a+dotprod",)),
     Isa("neon_i8mm", BYTES, ARM64, ("-march=armv8.2-a+i8mm",)),
-    Isa("neon_bf16", ("bf16",), ARM64, ("-march=armv8.2-a+bf16",)),
+    Isa("neon_bf16", BFLOAT16, ARM64, ("-march=armv8.2-a+bf16",)),
     Isa("avx2", ALL, X86, AVX2),
     Isa("avx_vnni", (*BYTES, "i16"), X86, (*AVX2, "-mavxvnni")),
     Isa("avx512", ALL, X86, AVX512),
     Isa("avx512_vnni", (*BYTES, "i16"), X86, (*AVX512, "-mavx512vnni")),
-    Isa("avx512_bf16", ("bf16",), X86, (*AVX512, "-mavx512bf16")),
+    Isa("avx512_bf16", BFLOAT16, X86, (*AVX512, "-mavx512bf16")),
     Isa("amx_int8", BYTES, X86, (*AVX512, "-mavx512vnni", TILES, "-mamx-int8")),
     Isa(
-        *("amx_bf16", ("bf16", "f32x6", "f32x3"), X86),
+        *("amx_bf16", (*BFLOAT16, "f32x6", "f32x3"), X86),
         (*AVX512, "-mavx512bf16", TILES, "-mamx-bf16"),
         ("amx_split",),
     ),

@@ -25,7 +25,7 @@ def options(error=1e-6, **about):
 
 
 def test_rows_of_rungs():
-    assert [x.name for x in RUNGS[FLOAT64]] == ["float64 by float32"]
+    assert [x.name for x in RUNGS[FLOAT64]] == ["float64 by float32", "float64 by bf16"]
     assert SINGLE.rounded is FLOAT32 is SINGLE.summed
     assert SINGLE.converts
     assert not FLOAT64.converts
@@ -92,8 +92,8 @@ def test_which_options_name_an_error(about, bound):
 
 
 def test_rungs_of_problems():
-    assert ladder.rungs_of(problem()) == (SINGLE,)
-    assert ladder.rungs_of(problem(operand=FLOAT32)) == (DOUBLE,)
+    assert ladder.rungs_of(problem()) == (SINGLE, RUNGS[FLOAT64][1])
+    assert ladder.rungs_of(problem(operand=FLOAT32)) == (DOUBLE, RUNGS[FLOAT32][1])
     for about in ({"weighted": True}, {"device": 0}, {"reproducible": "rows"}):
         assert ladder.rungs_of(replace(problem(), **about)) == ()
     assert ladder.rungs_of(problem(operand=INT32)) == ()
@@ -109,3 +109,17 @@ def test_values_out_of_range(value):
 def test_values_of_other_types(value):
     with pytest.raises(TypeError, match=r"error is .*; expected a number"):
         falcon.gemm(np.eye(2), np.eye(2), error=value)
+
+
+@pytest.mark.parametrize("operand", [FLOAT32, FLOAT64])
+def test_bfloat16_promises_what_two_roundings_make(operand):
+    """Seven times 0.41 sqrt(2) 2^-8 / sqrt(K); a scheme rounds its sums once more."""
+    row = RUNGS[operand][1]
+    for K in (64, 2048, 100_000):
+        found = ladder.promise(problem(K, operand), row, centred=True)
+        assert found == pytest.approx(7 * 0.41 * 2.0**-8 * (2 / K) ** 0.5, rel=1e-3)
+        grown = ladder.promise(problem(K, operand), row, 2.0, centred=True)
+        assert grown == pytest.approx(2 * 2**0.5 * found, rel=1e-3)
+        for error, most in ((0.99 * found, 0), (1.01 * found, 1), (1.01 * grown, 2)):
+            growth = ladder.most_growth(problem(K, operand), options(error), row)
+            assert growth == pytest.approx(most, abs=1 / 8)

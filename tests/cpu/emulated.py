@@ -29,10 +29,11 @@ from .test_c_driver import (
 
 # Types -> the instruction set in whose place their kernels are put.
 _BYTES = "i8", "u8", "u8i8", "i8u8"
-KERNELS = {"bf16": "amx_bf16", **dict.fromkeys(_BYTES, "amx_int8")}
+_BF16 = "bf16", "f32bf16", "f64bf16"
+KERNELS = {**dict.fromkeys(_BF16, "amx_bf16"), **dict.fromkeys(_BYTES, "amx_int8")}
 # float32 in parts, by tiles: in test_arithmetic.py.
 _SPLIT = {"f32x6": "amx_bf16", "f32x3": "amx_bf16"}
-_NEON = {"bf16": "neon_bf16", **dict.fromkeys(_BYTES, "neon_i8mm")}
+_NEON = {**dict.fromkeys(_BF16, "neon_bf16"), **dict.fromkeys(_BYTES, "neon_i8mm")}
 KINDS = {"emulated": KERNELS, "trapped": KERNELS, "blocks": _NEON}
 # The libraries' folder, in a process whose tile instructions trap.
 TRAPPED = os.environ.get("FALCON_TESTS_TRAPPED")

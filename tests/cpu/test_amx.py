@@ -99,6 +99,31 @@ def test_subnormals_are_zero(tiles):
         assert (product(one.view(np.uint16), b.view(np.uint16), "bf16", tiles) == want).all()
 
 
+@pytest.mark.parametrize("kind", emulated.USED)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_elements_are_rounded_as_they_are_packed(emulated_libraries, kind, dtype):
+    """The bits of products of rounded elements, and of the real kernels where there are any."""
+    rng = np.random.default_rng(4)
+    name = f"f{8 * np.dtype(dtype).itemsize}bf16"
+    for M, N, K in ((1, 1, 1), (32, 32, 64), (100, 70, 1000), (3, 300, 500), (67, 33, 129)):
+        x, y = rng.standard_normal((M, K)).astype(dtype), rng.standard_normal((K, N)).astype(dtype)
+        for a, b in ((x, y), (x.copy("F"), y.copy("F")), (x[:, ::-1], y[::-1])):
+            for scheme in (None, engine_scheme(get("strassen"))):
+                if scheme and min(M, N, K) < 30:
+                    continue
+                found, want = np.empty((2, M, N), dtype)
+                with emulated.kernels(emulated_libraries, kind) as isa:
+                    gemm(a, b, found, isa=isa, kind=name, scheme=scheme)
+                    wide = product(*(z.astype(BF16).view(np.uint16) for z in (a, b)), "bf16", isa,
+                                   scheme=scheme)  # fmt: skip
+                want[...] = wide
+                assert same_bits(found, want)
+                c = np.ones((M, N), dtype)
+                with emulated.kernels(emulated_libraries, kind) as isa:
+                    gemm(a, b, c, 2.0, 3.0, isa=isa, kind=name, scheme=scheme)
+                assert same_bits(c, (2 * want + 3).astype(dtype))
+
+
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("M", [1, 2, 3, 15, 16, 17, 31, 33, 34, 35, 64, 65, 66])
 def test_few_rows_alone_and_below_others(tiles, dtype, M):

@@ -7,11 +7,14 @@ import numpy as np
 import pytest
 
 import falcon
-from falcon._core.dtypes import BY_ARITHMETIC, dtype_of
+from falcon._backends import BACKENDS
+from falcon._core.dtypes import BY_ARITHMETIC, FLOAT32, FLOAT64, RUNGS, dtype_of
+from falcon._core.ladder import promise
 from falcon._cpu import extension
 from falcon._cpu.extension import has_kernel
 from falcon._cpu.programs import engine_scheme
 from falcon.bench.records import plan_entry
+from falcon.decision.ways import ways
 from falcon.schemes import get
 from reference.split import leading_bits, parts, split_product
 
@@ -110,6 +113,41 @@ def test_asked_for_by_name(backend, arithmetic):
     np.testing.assert_allclose(ones, c + 2, rtol=0, atol=1e-4)
     np.testing.assert_allclose(a @ falcon.pack(b, **given), c, rtol=0, atol=1e-3)
     np.testing.assert_allclose(falcon.gram(a, **given), a.T @ a, rtol=0, atol=1e-2)
+
+
+@pytest.mark.parametrize("row", [RUNGS[FLOAT32][1], RUNGS[FLOAT64][1]], ids=str)
+@pytest.mark.parametrize("scheme", ["classical", "strassen"])
+def test_elements_rounded_to_bfloat16(backend, row, scheme):
+    a, b = (x.astype(row.left.numpy) for x in operands(150, 200, 120))
+    given = {"backend": backend, "arithmetic": "bf16", "scheme": scheme}
+    plan = falcon.plan(a, b, **given)
+    assert plan.operand is row
+    size = np.multiply.outer(np.linalg.norm(a, axis=1), np.linalg.norm(b, axis=0))
+    exact = a.astype(float) @ b
+    promised = promise(plan.problem, row, plan.growth, centred=True)
+    for c in (falcon.gemm(a, b, **given), falcon.gemm(a, falcon.pack(b, **given))):
+        assert 1e-4 < (abs(c - exact) / size).max() < promised < 0.02
+        assert (abs(c - exact) <= plan.error_bound(a, b, proved=True)).all()
+    assert falcon.gemm(a, b, check="verify", **given).dtype == a.dtype
+    for factor in (1e-30, 1e-38 if row.left is FLOAT32 else 1e-200):
+        x = a * row.left.numpy.type(factor)
+        found = falcon.gemm(x, b, **given).astype(np.longdouble) / factor
+        assert (abs(found - exact) / size).max() < promised
+    assert not np.isfinite(falcon.gemm(a * np.inf, b, **given)).any()
+
+
+def test_an_error_allows_bfloat16(backend):
+    a, b = operands(300, 400, 350)
+    own = [BACKENDS[backend]]
+
+    def names(error):
+        plan = falcon.plan(a, b, error=error, backend=backend)
+        found = ways(plan.problem, plan.options, own)
+        return [x.compute_type.name for x in found if x.compute_type]
+
+    assert "float32 by bf16" in names(5e-3)
+    assert "float32 by bf16" not in names(5e-4)
+    assert "float32 by float64" in names(1e-7)
 
 
 def test_operands_are_scaled_as_for_native_schemes(backend):

@@ -29,11 +29,13 @@ static ptrdiff_t bytes_of(int dtype) {
         return 8;
     case FALCON_F64:
     case FALCON_F64F32:
+    case FALCON_F64BF16:
     case FALCON_I64:
     case FALCON_I64F64:
         return 8;
     case FALCON_F32:
     case FALCON_F32F64:
+    case FALCON_F32BF16:
     case FALCON_F32X6:
     case FALCON_F32X3:
     case FALCON_I32:
@@ -64,9 +66,11 @@ static double rounded(int dtype, double x) {
     switch (dtype) {
     case FALCON_F64:
     case FALCON_F64F32:
+    case FALCON_F64BF16:
         return x;
     case FALCON_F32:
     case FALCON_F32F64:
+    case FALCON_F32BF16:
     case FALCON_F32X6:
     case FALCON_F32X3:
         return (float)x;
@@ -97,10 +101,12 @@ static double element_get(int dtype, const void *at) {
     switch (dtype) {
     case FALCON_F64:
     case FALCON_F64F32:
+    case FALCON_F64BF16:
         memcpy(&d, at, 8);
         return d;
     case FALCON_F32:
     case FALCON_F32F64:
+    case FALCON_F32BF16:
     case FALCON_F32X6:
     case FALCON_F32X3:
         memcpy(&f, at, 4);
@@ -123,9 +129,9 @@ static void element_put(int dtype, void *at, double x) {
     x = is_exact(dtype) && !isfinite(x) ? 77 : rounded(dtype, x);
     const float f = (float)x;
     int64_t bits = is_exact(dtype) ? (int64_t)x : 0;
-    if (dtype == FALCON_F64 || dtype == FALCON_F64F32)
+    if (dtype == FALCON_F64 || dtype == FALCON_F64F32 || dtype == FALCON_F64BF16)
         memcpy(&bits, &x, 8);
-    else if (dtype == FALCON_F32 || dtype == FALCON_F32F64 || dtype == FALCON_F32X6 || dtype == FALCON_F32X3)
+    else if (bytes_of(dtype) == 4 && !is_exact(dtype))
         memcpy(&bits, &f, 4);
     else if (dtype == FALCON_BF16)
         memcpy(&bits, (const char *)&f + 2, 2);

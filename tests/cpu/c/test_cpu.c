@@ -351,13 +351,16 @@ static int norms_case(int isa, int dtype) {
     return bad;
 }
 
-extern const falcon_kernel falcon_kernel_emulated_bf16, falcon_kernel_emulated_i8, falcon_kernel_emulated_u8,
+extern const falcon_kernel falcon_kernel_emulated_f32bf16, falcon_kernel_emulated_f64bf16, falcon_kernel_blocks_f32bf16,
+    falcon_kernel_blocks_f64bf16, falcon_kernel_emulated_bf16, falcon_kernel_emulated_i8, falcon_kernel_emulated_u8,
     falcon_kernel_emulated_u8i8, falcon_kernel_emulated_i8u8, falcon_kernel_blocks_bf16, falcon_kernel_blocks_i8,
     falcon_kernel_blocks_u8, falcon_kernel_blocks_u8i8, falcon_kernel_blocks_i8u8;
 static const falcon_kernel *const emulated[] = {
-    &falcon_kernel_emulated_bf16, &falcon_kernel_emulated_i8, &falcon_kernel_emulated_u8, &falcon_kernel_emulated_u8i8,
-    &falcon_kernel_emulated_i8u8, &falcon_kernel_blocks_bf16, &falcon_kernel_blocks_i8,   &falcon_kernel_blocks_u8,
-    &falcon_kernel_blocks_u8i8,   &falcon_kernel_blocks_i8u8};
+    &falcon_kernel_emulated_f32bf16, &falcon_kernel_emulated_f64bf16, &falcon_kernel_blocks_f32bf16,
+    &falcon_kernel_blocks_f64bf16,   &falcon_kernel_emulated_bf16,    &falcon_kernel_emulated_i8,
+    &falcon_kernel_emulated_u8,      &falcon_kernel_emulated_u8i8,    &falcon_kernel_emulated_i8u8,
+    &falcon_kernel_blocks_bf16,      &falcon_kernel_blocks_i8,        &falcon_kernel_blocks_u8,
+    &falcon_kernel_blocks_u8i8,      &falcon_kernel_blocks_i8u8};
 enum { N_EMULATED = sizeof emulated / sizeof *emulated };
 
 /* If the use of tile registers is refused, there is a reason, and always the same one. */

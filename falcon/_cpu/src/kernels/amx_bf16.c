@@ -15,4 +15,6 @@
 
 #define bf16_SIZES 32, 32, 2, 256
 #define P bf16
+#define X_1 f32bf16
+#define X_2 f64bf16
 #include "kernel_impl.h"

@@ -11,4 +11,6 @@
 
 #define bf16_SIZES 8, 12, 3, 512
 #define P bf16
+#define X_1 f32bf16
+#define X_2 f64bf16
 #include "kernel_impl.h"

@@ -128,7 +128,11 @@ static void X_NAME(axpy)(ptrdiff_t lines, ptrdiff_t len, const void *mat_, ptrdi
 #define WRITE_ELEM NULL
 #define SCALE_ELEM NULL
 #else
+#if CAT(X, _ROUNDS)
+#define C CAT(X, _C)
+#else
 #define C X
+#endif
 #define C_NAME X_NAME
 #include "c_impl.h"
 #define WRITE_ELEM X_NAME(write)

@@ -271,6 +271,23 @@ static inline i32_VEC bf16_rounded(i32_VEC x) {
 #define bf16_WIDEN(v) ((f32_VEC)(UNSIGNED_16(v) << 16))
 #define bf16_NARROW(v) LOWER_16(bf16_rounded((i32_VEC)(v)) >> 16)
 
+/* float32 and float64 that are multiplied as bfloat16: rounded as they are read.  A C of them (_C) is not. */
+#define bf16_NEAREST(v) ((f32_VEC)(bf16_rounded((i32_VEC)(v)) & 0xffff0000))
+#define f32bf16_T float
+#define f32bf16_ID FALCON_F32BF16
+#define f32bf16_ROUNDS 1
+#define f32bf16_C f32
+#define f32bf16_GET(x) bf16_GET(bf16_PUT(x))
+#define f32bf16_READ(p) f32_LOAD(p)
+#define f32bf16_WIDEN(v) bf16_NEAREST(v)
+#define f64bf16_T double
+#define f64bf16_ID FALCON_F64BF16
+#define f64bf16_ROUNDS 1
+#define f64bf16_C f64f32
+#define f64bf16_GET(x) f32bf16_GET((float)(x))
+#define f64bf16_READ(p) f64f32_READ(p)
+#define f64bf16_WIDEN(v) bf16_NEAREST(f64f32_WIDEN(v))
+
 #ifndef f16_WIDEN
 /* float16 by integer operations: exponents are shifted by 112 and subnormals normalised by a subtraction. */
 static inline f32_VEC f16_widened(u16_RAW half) {
@@ -376,6 +393,21 @@ typedef VECTOR_OF(int16_t, 2 * i32_VLEN) i16_PAIRS;
 #define bf16_BITS(v) ((i32_VEC)(v) >> 16)
 #define bf16_FLIP 0
 #define bf16_AS_bf16(p) LANES_AT(p)
+#ifndef bf16_PAIRS
+/* The nearest of neighbours, as pairs: of the lanes of x, then of those of y. */
+static inline i32_VEC bf16_pairs(f32_VEC x, f32_VEC y) {
+    const i32_VEC first = bf16_rounded((i32_VEC)x) >> 16, second = bf16_rounded((i32_VEC)y) >> 16;
+    i32_VEC pairs = {0};
+    for (int l = 0; l < i32_VLEN / 2; l++) {
+        pairs[l] = first[2 * l] | first[2 * l + 1] << 16;
+        pairs[l + i32_VLEN / 2] = second[2 * l] | second[2 * l + 1] << 16;
+    }
+    return pairs;
+}
+#define bf16_PAIRS(x, y) bf16_pairs(x, y)
+#endif
+#define f32bf16_AS_bf16(p) bf16_PAIRS(f32_LOAD(p), f32_LOAD((p) + f32_VLEN))
+#define f64bf16_AS_bf16(p) bf16_PAIRS(f64f32_WIDEN(f64f32_READ(p)), f64f32_WIDEN(f64f32_READ((p) + f32_VLEN)))
 
 /* Four 8-bit elements, where an instruction set has an i8_DOT and a u8_DOT, or an i8_BLOCK and a u8_BLOCK.  x86's
  * instruction multiplies unsigned by signed elements, so there A's are stored with the highest bit flipped: the kernel

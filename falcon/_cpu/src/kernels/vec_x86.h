@@ -115,6 +115,7 @@ typedef int64_t f64_IVEC __attribute__((vector_size(VEC_BYTES)));
 #endif
 #ifdef __AVX512BF16__
 #define bf16_DOT(a, b, c) _mm512_dpbf16_ps(c, (__m512bh)(a), (__m512bh)(b))
+#define bf16_PAIRS(x, y) ((i32_VEC)_mm512_cvtne2ps_pbh(y, x))
 #endif
 #include "vec_types.h"
 
