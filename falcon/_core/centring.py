@@ -51,8 +51,8 @@ Passes = Sequence[Sequence[int]]  # where the segments of each pass over K end; 
 def classical_scheme(problem: Problem, options: Options, compute_type: Any) -> Scheme | None:
     """Return as which the classical algorithm runs; `compute_type`: see `Method`."""
     wanted = options.centre and compute_type is None
-    if compute_type is not None and compute_type.splits == 1:  # its promise asks for it
-        wanted = options.centre is not False
+    if compute_type is not None and compute_type.splits == 1 and compute_type.rounds_once:
+        wanted = options.centre is not False  # its promise asks for it
     return CENTRED if wanted and has_means(problem) else None
 
 

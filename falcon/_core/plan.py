@@ -25,7 +25,6 @@ from .problem import Problem
 from .rewrite import Part as Part
 from .rewrite import Rewrite
 from .runner import FallbackRunner, Runner
-from .sampled import SampledRunner, has_rungs
 
 
 class Backend(Protocol):
@@ -272,16 +271,19 @@ class Plan:
         p, a, b = self.problem, to_array("a", a), to_array("b", b)
         if p.is_exact:
             return np.zeros((p.M, p.N))
-        if self.rewrite is not None:
-            return self.rewrite.error_bound(self, a, b, proved)
-        return error_bound(self, a, b, proved)
+        of = error_bound if self.rewrite is None else self.rewrite.error_bound
+        return of(self, a, b, proved)
 
     @lazy
     def runner(self) -> Runner:
         """What multiplies as planned."""
         if self.rewrite is not None:
             return self.rewrite.runner(self)
-        return SampledRunner(self, self._runner()) if has_rungs(self) else self._runner()
+        if self.higher is None:
+            return self._runner()
+        with importing():
+            from .sampled import sampled
+        return sampled(self, self._runner())
 
     def _runner(self) -> Runner:
         runner, p = self.backend.runner(self), self.problem
@@ -365,7 +367,6 @@ class Plan:
     def __str__(self) -> str:
         with importing():
             from .plan_text import summary
-
         return summary(self)
 
     def explain(self, most: int = 12) -> str:
@@ -378,7 +379,6 @@ class Plan:
         """
         with importing():
             from .plan_text import explained
-
         return explained(self, most)
 
 

@@ -89,6 +89,8 @@ def _rungs(plan: Any) -> list[tuple[str, ...]]:
             why = f"errs by more than {error:.1e}"
         elif alike and not some:
             why = alike[0].refused
+        elif not alike and (missing := plan.backend.why_not(p, row)):
+            why = missing
         else:
             why = f"as accurate as needed {error / least:.3g} times over"
             if best is not None and chosen:

@@ -32,14 +32,15 @@ _FEWEST, _LONGEST = 8, 1024
 again: Counter[str] = Counter()
 
 
-def has_rungs(plan: Any) -> bool:
-    """Whether a plan's products may be made again by the next rung."""
+def sampled(plan: Any, runner: Runner) -> Runner:
+    """Return what makes a plan's products again by the next rung; `runner` where none need that."""
     p, bound = plan.problem, plan.options.workspace_limit is not None
-    if plan.higher is None or p.device is not None or not is_bound(p, plan.options):
-        return False
+    if p.device is not None or not is_bound(p, plan.options):
+        return runner
     if bound and p.out_overlaps_c:  # c is copied
-        return False
-    return plan.operand.converts or _is_sampled(plan)
+        return runner
+    wanted = plan.operand.converts or _is_sampled(plan)
+    return SampledRunner(plan, runner) if wanted else runner
 
 
 def _is_sampled(plan: Any) -> bool:

@@ -112,14 +112,10 @@ def test_values_of_other_types(value):
 
 
 @pytest.mark.parametrize("operand", [FLOAT32, FLOAT64])
-def test_bfloat16_promises_what_two_roundings_make(operand):
-    """Seven times 0.41 sqrt(2) 2^-8 / sqrt(K); a scheme rounds its sums once more."""
+@pytest.mark.parametrize("K", [1, 64, 2048, 100_000])
+def test_bfloat16_promises_the_worst_case(operand, K):
     row = RUNGS[operand][1]
-    for K in (64, 2048, 100_000):
-        found = ladder.promise(problem(K, operand), row, centred=True)
-        assert found == pytest.approx(7 * 0.41 * 2.0**-8 * (2 / K) ** 0.5, rel=1e-3)
-        grown = ladder.promise(problem(K, operand), row, 2.0, centred=True)
-        assert grown == pytest.approx(2 * 2**0.5 * found, rel=1e-3)
-        for error, most in ((0.99 * found, 0), (1.01 * found, 1), (1.01 * grown, 2)):
-            growth = ladder.most_growth(problem(K, operand), options(error), row)
-            assert growth == pytest.approx(most, abs=1 / 8)
+    found = ladder.promise(problem(K, operand), row, centred=True)
+    assert 2.02 * 2.0**-8 < found < 0.01
+    for error, most in ((0.99 * found, 0), (1.01 * found, 1), (1.0, 1)):
+        assert ladder.most_growth(problem(K, operand), options(error), row) == most
