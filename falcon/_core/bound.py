@@ -54,7 +54,7 @@ def _bound(plan: Any, rows: np.ndarray, columns: np.ndarray, proved: bool) -> np
         rows, columns = (np.full_like(x, x.max(initial=0)) for x in (rows, columns))
     is_short = scheme is not None and p.K / scheme.k < SHORTEST
     row = plan.method.compute_type
-    rounds = row is not None and row.converts
+    rounds = row is not None and row.splits == 1 and row.converts
     # Of bfloat16 the worst case holds, where no sample is compared.
     is_promised = is_bound(p, plan.options) or (rounds and plan.operand.rounds_once)
     if not proved and is_promised:
