@@ -15,9 +15,9 @@ from timeit import repeat
 import numpy as np
 
 import falcon
-import falcon.decision.ways as decision
 from falcon._front import calls
 from falcon._gpu import cublas, direct, fused, rates
+from falcon.decision import methods, ways
 from tests.gpu import fake_cupy, fake_driver
 
 # So slow products that "auto" takes a scheme.
@@ -50,7 +50,7 @@ def do_nothing():
     library.cuTensorMapEncodeTiled = fake_driver.cuTensorMapEncodeTiled
     cublas.load, fused.load = lambda major: library, lambda: library
     fused.trial.found[0] = direct.trial.found[0] = True
-    decision.rates = lambda *_, **__: RATES
+    ways.rates = methods.rates = lambda *_, **__: RATES
 
 
 def main():

@@ -35,9 +35,9 @@ from falcon._cpu import _core
 from falcon._cpu.extension import isa
 from falcon._cpu.pool import kept_bytes
 from falcon._cpu.programs import engine_scheme
+from falcon.decision.methods import Way
 from falcon.decision.rates import nearest, on_threads, shipped
 from falcon.decision.search import Search
-from falcon.decision.ways import Way
 from falcon.schemes import get
 
 # Threads, and the bandwidth of the memory in GB/s: this machine's kind, a desktop with two channels

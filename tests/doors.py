@@ -21,9 +21,10 @@ from falcon._front.planner import compared_seconds_of
 from falcon._numpy.runner import NumpyRunner
 from falcon.decision import machine, rates
 from falcon.decision.library import is_faster
+from falcon.decision.methods import Way
 from falcon.decision.search import Search, compared_seconds, preferred
 from falcon.decision.select import digest
-from falcon.decision.ways import Way, library_ratio, named_row, ways
+from falcon.decision.ways import library_ratio, named_row, ways
 
 # What tests of these values and functions themselves are about.
 __all__ = ["BLAS", "PACKED", "Candidate", "Doors", "Method", "Plan", "Problem",
@@ -159,7 +160,8 @@ class Doors:
     def rates(self, found):
         """Decide by these rates, or by a function of backend, problem, backends and operand."""
         known = found if callable(found) else lambda *_, **__: found
-        self._put("falcon.decision.ways.rates", known)
+        for module in ("ways", "methods"):
+            self._put(f"falcon.decision.{module}.rates", known)
         self.forget()
 
     def machine_rates(self, found):
@@ -387,4 +389,4 @@ class Doors:
     def every_scheme_is_worked_out(self):
         """Let no bound exclude a scheme."""
         bounds = lambda *x, **_: [(0.0, at) for at in range(len(x[1]))]  # noqa: E731
-        self._put("falcon.decision.ways.bounds", bounds)
+        self._put("falcon.decision.methods.bounds", bounds)

@@ -6,19 +6,21 @@ import inspect
 import os
 import sys
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from falcon import gram, matmul, plan
+from falcon import config, gram, matmul, plan
 from falcon._front.surface import (
     FIELDS,
     is_hermitian,
     keep_original,
     limits_of_loops,
     observe,
+    settings,
     tell_children,
 )
 from falcon._tools.checks import check_choice, check_error, check_switch
@@ -39,8 +41,8 @@ _base: _State = False, None
 _calls: list[tuple[weakref.ref[Switch], _State]] = []
 _blocks: dict[object, _State] = {}
 _now: _State | None = False, None  # None: being changed
-_of_integers: dict[str, Any] = {}  # options of their products, and of those of floats
-_of_floats: dict[str, Any] = {}
+_of_integers: dict[str, Any] = {}  # options of their products
+_error: float | None = None  # of products of floats
 _was_told = False
 # Values of np.errstate with which nobody asks for overflow: others are NumPy's to obey.
 _NOT_ASKED = {"ignore", "warn"}
@@ -223,8 +225,16 @@ def _product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Any:
         if not _NOT_ASKED.issuperset(np.geterr().values()):
             return NotImplemented
         if is_hermitian(a, b):  # as BLAS's loops leave it
-            return gram(a, transpose=True, out=out, **_of_floats)
-    return matmul(a, b, out, **_of_floats)
+            return _as_named(gram, a, transpose=True, out=out)
+    return _as_named(matmul, a, b, out)
+
+
+def _as_named(multiply: Callable[..., Any], *operands: Any, **how: Any) -> Any:
+    """Multiply with the error of a switch as a setting, which holds for what can keep it."""
+    if _error is None or settings().error is not None:
+        return multiply(*operands, **how)
+    with config(error=_error):
+        return multiply(*operands, **how)
 
 
 def _missed(subscripts: Any, seconds: float) -> None:
@@ -245,7 +255,7 @@ def _settle() -> None:
 
 def _update(quiet: bool) -> None:
     """Bring NumPy into the state that calls and blocks ask for."""
-    global _now, _was_told, _of_integers, _of_floats
+    global _now, _was_told, _of_integers, _error
     wanted = next(reversed(_blocks.values()), _calls[-1][1] if _calls else _base)
     if wanted == _now:
         return
@@ -261,7 +271,7 @@ def _update(quiet: bool) -> None:
             to = _product, _missed
             _loops.replace(np.matmul, np.dot, einsum, *to, thinnest, smallest, least, batch)
             _of_integers = {"overflow": "raise"} if checks else {}
-            _of_floats = {} if named is None else {"error": named}
+            _error = named
         except RuntimeError as error:
             _now = False, None
             raise RuntimeError(f"NumPy {np.__version__} is left alone: {error}") from None

@@ -12,7 +12,7 @@ from falcon.schemes import Scheme
 from falcon.schemes.metrics import sum_growth
 
 from .centring import may_centre
-from .ladder import is_bound, promised
+from .ladder import is_bound, may_compare, promise
 from .units import NONE, Units, chosen, evens_on_device, may_even, measured_here, of_rows, to_pack
 
 # Errors of plans that "auto" chooses stay below this times growth u sqrt(K) norm(a_i) norm(b_j).
@@ -55,9 +55,7 @@ def _bound(plan: Any, rows: np.ndarray, columns: np.ndarray, proved: bool) -> np
     is_short = scheme is not None and p.K / scheme.k < SHORTEST
     row = plan.method.compute_type
     rounds = row is not None and row.splits == 1 and row.converts
-    # Of bfloat16 the worst case holds, where no sample is compared.
-    is_promised = is_bound(p, plan.options) or (rounds and plan.operand.rounds_once)
-    if not proved and is_promised:
+    if not proved and (is_bound(p, plan.options) or rounds):
         factor = min(factor, promised(plan))
     elif not (proved or rounds or is_short):
         usual = PROMISED * plan.growth * sqrt(max(p.K, SHORTEST)) * _unit(plan)
@@ -73,6 +71,19 @@ def _unit(plan: Any) -> float:
         # The rounding error of a complex product (four real ones) is up to sqrt(2) gamma_2, not u.
         unit *= 2 * sqrt(2)
     return unit
+
+
+def is_compared(plan: Any) -> bool:
+    """Whether entries of a plan's products are compared, so that all may be made again."""
+    return plan.higher is not None and may_compare(plan.problem, plan.options)
+
+
+def promised(plan: Any) -> float:
+    """Return what a plan promises whose options name an error, or whose arithmetic rounds."""
+    if plan.problem.device is None and not is_compared(plan):
+        return proved_factor(plan)
+    centred = plan.problem.device is not None or plan.scheme is None or may_centre(plan)
+    return promise(plan.problem, plan.method.compute_type, plan.growth, centred=centred)
 
 
 def proved_factor(plan: Any) -> float:

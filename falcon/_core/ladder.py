@@ -6,6 +6,9 @@ r"""`error=`: which arithmetic may multiply where the largest error is named, an
       \_ the search compares those that promise the error; a scheme may grow what the rung leaves
       \_ the call measures: norms out of range, or a sample that errs by more, take the next rung
 
+Where no sample is compared, or there is no next rung, the promise is the worst case (`bound.py`).
+Else it is this.
+
 An error is that of c_ij over ``norm(a_i) norm(b_j)`` (times alpha). A sum of K products is formed
 in slices of some hundred steps, each from 0, and these are added up. Of lines that are parallel,
 partial sums grow with the step: that is the largest that a rounding can be, for all data. Then with
@@ -27,7 +30,7 @@ from math import ceil, floor, sqrt
 from typing import Any
 
 from .arithmetic import TF32
-from .centring import has_means, may_centre
+from .centring import has_means
 from .dtypes import BY_ARITHMETIC_ON_GPUS, FLOAT32, RUNGS, DType
 from .options import Options
 from .problem import Problem
@@ -35,6 +38,8 @@ from .rates import SLICE
 
 # The largest of 10^7 normal errors is 5.3 times their RMS. A rounding is so much of its bound.
 _LARGEST, _ROUNDING = 7.0, 0.41
+# From so many operations and entries on a sample of 16 rows by 8 columns costs little.
+_LEAST_COMPARED, _FEWEST_ENTRIES = 2.5e7, 2**17
 # Growth is limited in such steps, so that the sets of schemes that keep a limit are few.
 _STEP, _MOST_GROWTH = 8, 64.0
 
@@ -61,10 +66,13 @@ def promise(problem: Problem, row: DType | None, growth: float = 1.0, *, centred
     return sqrt(parallel * (1.0 if centred else walk) + others * walk) + rest
 
 
-def promised(plan: Any) -> float:
-    """Return what a plan promises whose options name an error."""
-    centred = plan.problem.device is not None or plan.scheme is None or may_centre(plan)
-    return promise(plan.problem, plan.method.compute_type, plan.growth, centred=centred)
+def may_compare(problem: Problem, options: Options) -> bool:
+    """Whether some entries of a product can be compared, and all made again."""
+    # What is made again must not overwrite operands, nor c.
+    copies = problem.out_overlaps_c or not problem.out_direct
+    is_large = problem.M * problem.N >= _FEWEST_ENTRIES and problem.flops >= _LEAST_COMPARED
+    able = problem.device is None and not problem.weighted
+    return is_large and able and not (copies and options.workspace_limit is not None)
 
 
 def coarser(plan: Any) -> float:
@@ -100,10 +108,14 @@ def _squares(problem: Problem, row: DType | None) -> tuple[float, float, float]:
     return scale * of_parallel, scale * (unit * unit + of_operands), parts * rest
 
 
-def most_growth(problem: Problem, options: Options, row: DType | None = None) -> float:
-    """Return the growth that a method may have in a rung; 0: the rung errs by too much."""
-    if options.error is None or not is_bound(problem, options):
-        return options.max_growth
+def least_growth(row: DType | None) -> float:
+    """Return the growth of a rung without a scheme."""
+    return 1.0 if row is None or row.arithmetic is None else row.arithmetic.growth
+
+
+def growth_left(problem: Problem, options: Options, row: DType | None = None) -> float:
+    """Return the growth that the error leaves in a rung; below its least it errs by too much."""
+    assert options.error is not None  # for type checkers
     parallel, others, rest = _squares(problem, row)
     square = max(options.error - rest, 0.0) ** 2
     if has_means(problem) and not problem.packed:  # they are subtracted
@@ -112,6 +124,4 @@ def most_growth(problem: Problem, options: Options, row: DType | None = None) ->
         square /= parallel + others
     largest = _MOST_GROWTH if row is None or row.rounds_once else 1.0
     most = min(floor(_STEP * sqrt(square)) / _STEP, largest)
-    least = 1.0 if row is None or row.arithmetic is None else row.arithmetic.growth
-    most = min(most, options.max_growth) if "max_growth" in options.given else most
-    return most if most >= least else 0.0
+    return min(most, options.max_growth) if "max_growth" in options.given else most

@@ -356,7 +356,7 @@ class Plan:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the decision; chunks are computed again on the machine that loads it."""
         names = ["why", "seconds", "guarded", "optional", "options", "rates"]
-        names += ["method", "parts", "rewrite"] if self.rewrite is not None else []
+        names += ["method", "parts", "rewrite"] if self.rewrite is not None else ["higher"]
         fields = {name: getattr(self, name) for name in names}
         arguments = self.problem, self.backend, self.scheme, self.method.compute_type, fields
         return _restored, arguments

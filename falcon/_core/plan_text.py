@@ -6,8 +6,9 @@ from typing import Any
 
 from falcon._tools.text import format_table
 
+from .bound import promised
 from .centring import may_centre
-from .ladder import is_bound, promise, promised, rungs_of
+from .ladder import is_bound, least_growth, promise, rungs_of
 
 _LONG = 10.0  # seconds, from which times are not in ms
 
@@ -79,7 +80,7 @@ def _rungs(plan: Any) -> list[tuple[str, ...]]:
     for row in known:
         alike = [x for x in plan.candidates if x.method.compute_type is row]
         some = [x for x in alike if x.allowed]
-        least = promise(p, row, 1.0 if row is None else row.arithmetic.growth, centred=True)
+        least = promise(p, row, least_growth(row), centred=True)
         ms, best = "", min(some, key=lambda x: x.total, default=None)
         if best is not None:
             ms = f"{best.total * 1e3:.2f}"

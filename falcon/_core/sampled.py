@@ -2,27 +2,27 @@
 
 `ladder.py` says what a plan promises. Where the worst case is worse, dot products of some rows and
 columns are formed in float64, at places that depend on the shape alone, so that results are
-reproducible. A product that errs by more, or is out of range, is made again by the next rung.
+reproducible. A product that errs by more is made again by the next rung.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from .bound import norms, proved_factor
+from .bound import is_compared, norms, proved_factor
 from .ladder import is_bound
 from .packed import PackedOperand
 from .runner import BatchRunner, BoundRun, Runner
-from .symmetric import same_memory
 
 _log = logging.getLogger("falcon")
 
-# From how many operations on a sample is compared: 16 rows by a cache line of columns.
-_LEAST_SAMPLED, _ROWS, _COLUMNS = 2.5e7, 16, 8
+# Rows and columns of a sample, and steps of K that are converted at a time.
+_ROWS, _COLUMNS, _STEPS = 16, 8, 4096
 # The largest error of all entries may be so many times the RMS error of these; and, where a few
 # products are most of an entry, as in outlier features, so many times their largest.
 _BEYOND_RMS, _BEYOND_LARGEST = 6.0, 4.0
@@ -34,20 +34,14 @@ again: Counter[str] = Counter()
 
 def sampled(plan: Any, runner: Runner) -> Runner:
     """Return what makes a plan's products again by the next rung; `runner` where none need that."""
-    p, bound = plan.problem, plan.options.workspace_limit is not None
-    if p.device is not None or not is_bound(p, plan.options):
-        return runner
-    if bound and p.out_overlaps_c:  # c is copied
-        return runner
+    able = is_bound(plan.problem, plan.options) and plan.problem.device is None
     wanted = plan.operand.converts or _is_sampled(plan)
-    return SampledRunner(plan, runner) if wanted else runner
+    return SampledRunner(plan, runner) if able and wanted else runner
 
 
 def _is_sampled(plan: Any) -> bool:
     """Whether entries are compared, as the promise is not proved."""
-    p = plan.problem
-    able = not p.weighted and p.flops >= _LEAST_SAMPLED
-    return bool(able and plan.options.error < proved_factor(plan))
+    return bool(is_compared(plan) and plan.options.error < proved_factor(plan))
 
 
 def columns_to_sample(N: int) -> slice:
@@ -84,10 +78,14 @@ class SampledRunner(Runner):
     def _of_matrices(
         self, a: Any, b: Any, c: Any, out: Any, alpha: Any, beta: Any, mirror: Any
     ) -> BoundRun:
-        plan, usual = self._plan, self._runner.bind(a, b, c, out, alpha, beta, mirror)
+        plan, compares = self._plan, _is_sampled(self._plan)
         rows, columns = _rows_to_sample(out.shape[0]), columns_to_sample(out.shape[1])
-        compares = _is_sampled(plan)
-        copies = c is not None and (same_memory(c, out) or np.may_share_memory(c, out))
+        overlaps = [x is not None and np.may_share_memory(x, out) for x in (a, _array(b), c)]
+        apart = compares and any(overlaps[:2])  # operands that `out` would overwrite stay
+        copies = compares and overlaps[2] and not apart
+        empty = partial(np.empty, out.shape, out.dtype)
+        written = empty() if apart else out
+        usual = self._runner.bind(a, b, c, written, alpha, beta, mirror)
 
         def higher(a: Any, b: Any, c: Any, out: Any, mirror: Any) -> None:
             b = b.source_to_redo() if isinstance(b, PackedOperand) else b
@@ -98,18 +96,22 @@ class SampledRunner(Runner):
             if self._is_next():
                 higher(a, b, c, out, mirror)
                 return
-            c_before = c.copy() if copies else c
-            if usual(a, b, c, out, mirror):
+            c_before, made = c.copy() if copies else c, empty() if apart else out
+            is_again = usual(a, b, c, made, mirror)
+            if is_again:
                 self._note("is out of range, or not finite")
-                return
-            if not compares:
-                return
-            added = 0.0 if c is None else np.multiply(c_before[rows, columns], beta)
-            of_b = _columns_of(b, columns)
-            largest = self._error(a[rows], of_b, out[rows, columns], alpha, added, rows, columns)
-            if largest > plan.options.error:
-                self._note(f"may err by {largest:.1e}, not {plan.options.error:.1e}")
-                higher(a, b, c_before, out, mirror)
+            elif compares:
+                added = 0.0 if c is None else np.multiply(c_before[rows, columns], beta)
+                some = made[rows, columns]
+                largest = self._error(
+                    a[rows], _columns_of(b, columns), some, alpha, added, rows, columns
+                )
+                if largest > plan.options.error:
+                    self._note(f"may err by {largest:.1e}, not {plan.options.error:.1e}")
+                    higher(a, b, c_before, out, mirror)
+                    return
+            if apart:
+                np.copyto(out, made)
 
         return run
 
@@ -120,15 +122,20 @@ class SampledRunner(Runner):
         p = self._plan.problem
         kind = np.complex128 if p.operand.is_complex else np.float64
         with np.errstate(all="ignore"):
-            a, b = a.astype(kind), np.ascontiguousarray(b.T, kind)
-            exact = np.array([(b * x).sum(axis=1) for x in a]) * alpha
-            size = np.multiply.outer(norms(a, 1), norms(b, 1)) * abs(alpha)
+            exact, of_a, of_b = 0.0, np.zeros(len(a)), np.zeros(b.shape[1])
+            for k in _slices(a.shape[1]):
+                exact = exact + _products(a[:, k], b[k], kind)
+                of_a, of_b = np.hypot(of_a, norms(a[:, k], 1)), np.hypot(of_b, norms(b[k], 0))
+            exact = exact * alpha
+            size = np.multiply.outer(of_a, of_b) * abs(alpha)
             off = np.abs(found - added - exact)
             # What C, and c in it, are rounded to is no error of the product.
             off -= np.finfo(found.dtype).eps * np.abs(added)
             off -= _coarser(found, p) * np.abs(exact)
             off = np.divide(off, size, out=np.zeros_like(size), where=size > 0)
-        wanted = np.isfinite(exact) & np.isfinite(size)
+        # Where c is much larger than the product, nothing is left of its error.
+        lost = np.finfo(found.dtype).eps * np.abs(added)
+        wanted = np.isfinite(exact) & np.isfinite(size) & (lost <= self._plan.options.error * size)
         if p.symmetric in ("lower", "upper"):
             below = rows[:, None] >= np.arange(columns.start, columns.stop)
             wanted &= below if p.symmetric == "lower" else ~below
@@ -155,6 +162,20 @@ class SampledRunner(Runner):
         if not plan.problem.reproducible:
             self._last = min(max(2 * self._last, _FEWEST), _LONGEST)
             self._left = self._last - 1
+
+
+def _slices(K: int) -> list[slice]:
+    return [slice(k, k + _STEPS) for k in range(0, K, _STEPS)]
+
+
+def _products(a: Any, b: Any, kind: Any) -> np.ndarray:
+    """Return the dot products of rows and columns; each is summed by itself."""
+    b = np.ascontiguousarray(b.T, kind)
+    return np.array([(b * x).sum(axis=1) for x in a.astype(kind)])
+
+
+def _array(b: Any) -> Any:
+    return b.source if isinstance(b, PackedOperand) else b
 
 
 def _columns_of(b: Any, columns: slice) -> Any:

@@ -25,6 +25,9 @@ from . import _core, blocking, pool, share
 from .norms import multiplied, of_engine, plain_limits, sampled_units, scaling_of
 from .operands import copied, image, load, needs_buffer, readable, store
 
+# Of alpha, for kernels of fewer bits than the elements have: products are at least 2^-100.
+_LEAST_FACTOR = 2.0**-20
+
 
 def _zeros(a: Any, b: Any, c: Any, out: Any, mirror: Any = None) -> None:
     """Write the sum of no products; `beta` c alone never comes to a runner."""
@@ -73,6 +76,8 @@ class CpuRunner(PlanRunner):
         reports = may_fail or method.arithmetic is not None
         measures = plan.scheme is not None or method.arithmetic is not None
         limits = plain_limits(plan)
+        # Kernels of fewer bits would lose what such a factor makes small.
+        is_small = plan.operand.converts and 0 < abs(numbers[0]) < _LEAST_FACTOR
         more = layout.plain_nbytes if limits else 0
 
         def run(a: Any, b: Any, c: Any, out: Any, mirror: Any = None) -> bool:
@@ -92,17 +97,17 @@ class CpuRunner(PlanRunner):
             how["mirror"] = image(problem, target, None if buffered else mirror)
             try:
                 is_finite, is_refused = None, False
-                if limits:
+                if limits and not is_small:
                     load(c, target, problem)
                     call = partial(_core.gemm, layout, a, source, target, *numbers, **how)
                     is_finite, units = multiplied(plan, a, given, limits, call)
                 if is_finite is None:
                     scaling: Scaling | None = UNSCALED
-                    if asks:
+                    if asks and not is_small:
                         known = (workspace, room, most - room, (c, *numbers), units)
                         scaling = scaling_of(plan, a, given, *known)
-                    is_refused = scaling is None
-                    if scaling is not None:
+                    is_refused = is_small or scaling is None
+                    if scaling is not None and not is_small:
                         load(c, target, problem)
                         means = scaling.centring
                         fitting = layout if means is None else layout.within(most - means.nbytes)

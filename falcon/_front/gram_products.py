@@ -55,7 +55,8 @@ class Products:
         problem = Problem(1, 1, 1, self.dtype.part or self.dtype, weighted=True)
         if not able or engine.why_not(problem) is not None:
             return None
-        return replace(options, backend=engine.name, scheme="classical", arithmetic="native")
+        arithmetic = "native" if options.error is None else options.arithmetic
+        return replace(options, backend=engine.name, scheme="classical", arithmetic=arithmetic)
 
     def multiply_all(
         self, x: np.ndarray, c: np.ndarray | None, out: np.ndarray, weights: Any

@@ -10,11 +10,12 @@ from typing import Any
 
 from falcon import schemes
 from falcon._backends import DEVICE, ENGINE, available_backends, get_backend, host_engine
+from falcon._core.bound import promised
 from falcon._core.dtypes import dtype_of
-from falcon._core.ladder import is_bound, most_growth, promise
+from falcon._core.ladder import is_bound
 from falcon._core.options import FIELDS, Options, merge_keywords
 from falcon._core.packed import PackedOperand
-from falcon._core.plan import Backend, Candidate, Method, Plan
+from falcon._core.plan import Backend, Candidate, Plan
 from falcon._core.problem import Problem
 from falcon._tools.locks import ForkLock
 from falcon.decision.library import LEAST_BATCH_OF_TENSORS, is_faster, is_long_batch
@@ -44,6 +45,9 @@ def resolve_options(
     by name must be available.
     """
     options = asked = merge_keywords(function, names, keywords)
+    if "error" in options.given:  # settings of how a product is made are for others
+        own: dict[str, Any] = {"scheme": "auto", "arithmetic": "auto"}
+        options = replace(options, **{x: y for x, y in own.items() if x not in options.given})
     if isinstance(options.modulus, tuple) and function != "matmul":
         raise TypeError(f"{function} takes one modulus; falcon.matmul takes several")
     scheme = options.scheme
@@ -97,7 +101,7 @@ def _reproducible(options: Options) -> Options:
                 raise ValueError(f"{how} products with {name}={most!r}; {name} is {value!r}")
         options = replace(options, scheme="classical", centre=False)
     arithmetic = options.arithmetic
-    if arithmetic == "auto" and (options.error is None or options.reproducible == "rows"):
+    if arithmetic == "auto" and options.error is None:
         arithmetic = "native"
     return replace(options, backend=ENGINE.name, tuned=False, arithmetic=arithmetic)
 
@@ -195,7 +199,8 @@ def plan_packed(problem: Problem, packed: PackedOperand, options: Options) -> Pl
     named_row(problem, options)  # raises
     backend = get_backend(packed.backend)
     option = backend.packed_method(problem, packed, options.workspace_limit)
-    options = _of_packed(problem, packed, options, option)
+    if "error" not in options.given:
+        options = replace(options, error=packed.error)
     how = "auto" if "arithmetic" not in options.given else options.arithmetic
     if how not in ("auto", packed.arithmetic):
         raise ValueError(f"arithmetic is {how!r}, but b was packed for {packed.arithmetic!r}")
@@ -223,23 +228,14 @@ def plan_packed(problem: Problem, packed: PackedOperand, options: Options) -> Pl
         unpacked, native = replace(problem, packed=False), replace(options, arithmetic="native")
         higher = partial(plan_for, unpacked, replace(native, given=native.given - {"arithmetic"}))
     about: dict[str, Any] = {"guarded": guarded, "options": options, "higher": higher}
-    return Plan(problem, backend, option, "b was packed for it", **about)
-
-
-def _of_packed(
-    problem: Problem, packed: PackedOperand, options: Options, method: Method
-) -> Options:
-    """Return the options with the error for which B was packed, unless a call names its own."""
-    if "error" not in options.given:
-        return replace(options, error=packed.error)
-    row, growth = method.compute_type, method.growth
-    if is_bound(problem, options) and most_growth(problem, options, row) < growth:
-        least = promise(problem, row, growth, centred=False)
+    plan = Plan(problem, backend, option, "b was packed for it", **about)
+    asked = options.error if "error" in options.given and is_bound(problem, options) else None
+    if asked is not None and (least := promised(plan)) > asked:
         raise ValueError(
-            f"error is {options.error}, but b was packed by {method.label}, which promises "
-            f"{least:.1e}: pack it for that error"
+            f"error is {asked:g}, but b was packed by {option.label}, which promises {least:.1e}: "
+            "pack it for that error"
         )
-    return options
+    return plan
 
 
 def _backends_for(problem: Problem, name: str) -> list[Backend]:

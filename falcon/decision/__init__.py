@@ -7,7 +7,8 @@
     rates.py       the rates of a plan: the profile's or shipped ones (shipped.json), by threads
     candidates.py  the schemes that are compared
     library.py     who multiplies classically: falcon's kernels, or the library of the arrays
-    ways.py        backends and types as which they multiply, their methods, the caller's limits
+    ways.py        backends and types as which they multiply, those that promise an error
+    methods.py     the methods of a way, the caller's limits
     search.py      the one search over schemes, kinds of arithmetic and backends
     select.py      the choice: what `tune` has found, else that of the search
     rewrites/      products that are computed as other products: x.T @ x, modulo p

@@ -9,7 +9,7 @@ from falcon._core.plan import Candidate, Method
 from falcon._core.policy import Policy
 
 from .candidates import scheme_candidates
-from .ways import Methods, Way, least_seconds
+from .methods import Methods, Way, least_seconds
 
 # Most compositions that are shown per backend.
 _MOST_NESTED = 16

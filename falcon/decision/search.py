@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from heapq import heapify, heappop
 from math import inf
 from typing import Any
 
 from falcon._core.centring import CENTRED
-from falcon._core.ladder import is_bound, most_growth
+from falcon._core.ladder import is_bound
 from falcon._core.options import Options
 from falcon._core.plan import Backend, Candidate, Method, Plan
 from falcon._core.policy import Policy
@@ -23,8 +24,9 @@ from falcon._tools.locks import importing
 from falcon.schemes import Scheme
 
 from .candidates import scheme_candidates
+from .methods import Methods, Way, least_seconds, panels_fit, within_limit
 from .store import Fastest
-from .ways import Methods, Way, finer, least_seconds, panels_fit, ways, within_limit
+from .ways import finer, ways
 
 # A scheme with more workspace than usual must save 1.5 % of another scheme's time.
 _ROOM_PRICE = 1.015
@@ -147,7 +149,8 @@ class Search(Methods):
         # Without the common model options have their own growth.
         most = inf
         if policy.common_model:
-            some = (most_growth(problem, self.options, x.compute_type) for x in compared)
+            limits = (x.growth for x in compared)
+            some = [self.options.max_growth if x is None else x for x in limits]
             most = max(some, default=self.options.max_growth)
         suited, facts = scheme_candidates().suited_to(problem, policy, most)
         by_bound: list[tuple[float, int]] = []  # bounds; the scheme of a way, the ways in turn
@@ -229,9 +232,8 @@ class Search(Methods):
         if not is_bound(self.problem, self.options):
             return None
         problem = replace(self.problem, packed=False)
-        some = finer(problem, self.options, self.backends, way)
-        how = problem, self.options, some, self.backends
-        return (lambda: Search(*how).plan()) if some else None
+        how = problem, self.options, self.backends, way
+        return partial(finer_plan, *how) if finer(*how) else None
 
     def stored(self, stored: Fastest) -> Plan | None:
         """Return the plan of a choice that was stored; None where it cannot run in the limits."""
@@ -255,6 +257,11 @@ class Search(Methods):
                 if same and not candidate.refused:
                     return self._chosen(candidate, stored.why, tuned=True)
         return None
+
+
+def finer_plan(problem: Problem, options: Options, backends: Sequence[Backend], than: Way) -> Plan:
+    """Return the plan of more accurate arithmetic than that of a way."""
+    return Search(problem, options, finer(problem, options, backends, than), backends).plan()
 
 
 def _has_no_scheme(method: Method) -> bool:

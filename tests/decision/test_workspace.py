@@ -13,7 +13,7 @@ from falcon._core.options import Options
 from falcon._core.rates import Rates
 from falcon._front.tune import compare
 from falcon.decision.candidates import scheme_candidates
-from falcon.decision.ways import judge, least_seconds
+from falcon.decision.methods import Way, judge, least_seconds
 
 from ..doors import BLAS, Candidate, Method, Problem, preferred
 
@@ -92,7 +92,7 @@ def test_nothing_is_faster_in_a_limit_than_its_bound(dtype, limit):
     options, compared = Options(workspace_limit=limit, max_growth=100.0), 0
     for at in range(0, len(suited), 9):
         for method in ENGINE.candidates(problem, [suited[at].scheme], limit):
-            found = judge(problem, method, ENGINE, RATES, options)
+            found = judge(problem, method, Way(ENGINE), RATES, options)
             if not found.refused:
                 assert bounds[at] <= found.total * 1.0000001
                 compared += 1
