@@ -122,11 +122,12 @@ class SampledRunner(Runner):
         p = self._plan.problem
         kind = np.complex128 if p.operand.is_complex else np.float64
         with np.errstate(all="ignore"):
-            exact, of_a, of_b = 0.0, np.zeros(len(a)), np.zeros(b.shape[1])
+            exact = np.zeros((len(a), b.shape[1]), kind)
+            of_a, of_b = np.zeros(len(a)), np.zeros(b.shape[1])
             for k in _slices(a.shape[1]):
-                exact = exact + _products(a[:, k], b[k], kind)
+                exact += _products(a[:, k], b[k], kind)
                 of_a, of_b = np.hypot(of_a, norms(a[:, k], 1)), np.hypot(of_b, norms(b[k], 0))
-            exact = exact * alpha
+            exact *= alpha
             size = np.multiply.outer(of_a, of_b) * abs(alpha)
             off = np.abs(found - added - exact)
             # What C, and c in it, are rounded to is no error of the product.

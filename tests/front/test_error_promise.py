@@ -1,4 +1,4 @@
-"""`error=` keeps its promise, or says that it cannot: overlaps, settings, small products, factors."""
+"""`error=` keeps its promise, or says that it cannot: overlaps, settings, small products."""
 
 import pickle
 import tracemalloc
@@ -153,12 +153,9 @@ def test_products_too_small_for_a_gain_take_other_arithmetic_where_they_must(a):
 def test_numpys_products_never_raise(a, b):
     want = a @ b
     with falcon.accelerate(error=1e-6, quiet=True):
-        for x in (
-            np.ones((300, 300), np.float16),
-            np.ones((220, 220), "f4"),
-            np.ones((N, N), "c8"),
-        ):
-            x @ x
+        for kind, size in (("f2", 300), ("f4", 220), ("c8", N)):
+            x = np.ones((size, size), kind)
+            assert (x @ x == size).all()
         with falcon.config(error=1e-13):
             assert off(a @ b, a, b, want) < 1e-13
         assert off(a @ b, a, b, want) > 1e-9
@@ -166,9 +163,9 @@ def test_numpys_products_never_raise(a, b):
 
 def test_a_sample_takes_little_memory():
     a, b = np.ones((N, 100_000), np.float32), np.ones((100_000, N), np.float32)
-    falcon.gemm(a, b, error=1e-6)
+    falcon.gemm(a, b, error=1e-5)
     tracemalloc.start()
-    falcon.gemm(a, b, error=1e-6)
+    falcon.gemm(a, b, error=1e-5)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert most < 4 * N * N + 8 * 2**20
