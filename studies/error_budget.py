@@ -51,6 +51,15 @@ def images(r: Any, *s: int) -> np.ndarray:
     return pixels / 255
 
 
+def few_constants(r: Any, *s: int) -> np.ndarray:
+    """Return normal rows, of which six at one place are constant, as features of a table are."""
+    x = normal(r, *s)
+    x[s[0] // 3 :][:6] = np.array([0.1, 0.25, 37.2, 1 / 12, 9.81, 72.5])[
+        : max(s[0] - s[0] // 3, 0), None
+    ]
+    return x
+
+
 def unit_rows(r: Any, *s: int) -> np.ndarray:
     """Return rows of norm 1, of which some are alike."""
     x = normal(r, *s)
@@ -72,6 +81,10 @@ KINDS = {
     "counts": lambda r, *s: r.poisson(0.5, s).astype(float),
     "unit rows": unit_rows,
     "constant lines": lambda r, *s: np.where(r.random((s[0], 1)) < 0.1, 0.1, r.random(s)),
+    "lognormal 2": lambda r, *s: r.lognormal(0, 2, s),
+    "cauchy": lambda r, *s: np.abs(r.standard_cauchy(s)),
+    "zipf counts": lambda r, *s: np.minimum(r.zipf(1.8, s), 1e6) * 0.1,
+    "a few constants": few_constants,
     "beyond float32": lambda r, *s: normal(r, *s) * 10.0 ** r.choice([-45, 0], (s[0], 1)),
 }
 
