@@ -182,8 +182,7 @@ def einsum(
         return _by_its_class(text, views, optimize, how)
     target = None if out is None else adapter.target(target)
     if len(given) == 1 and out is None and is_view(text):  # whose elements stay as they are
-        if dtype is not None and adapter.device is None:
-            any_type(dtype)  # raises
+        _check_type(adapter, dtype)
         dtype, casting = None, "unsafe"
     about = adapter, named, target, dtype, casting, chosen.one_modulus
     arrays, common = einsum_operands(*about, widens=chosen.overflow == "widen")
@@ -203,10 +202,14 @@ def einsum(
     if form is not None and is_whole and all(pairs.ways):
         keep(forms, form, _way(plan, pairs, result))
     if len(result.shape) == 0:
-        result = adapter.scalar(result)
-    elif lies is not None:
-        result = np.asarray(result, order=lies)
-    return adapter.wrap(result)
+        return adapter.wrap(adapter.scalar(result))
+    return adapter.wrap(result if lies is None else np.asarray(result, order=lies))
+
+
+def _check_type(adapter: Any, dtype: Any) -> None:
+    """Raise TypeError for what names no dtype, of a view, which has that of its operand."""
+    if dtype is not None and adapter.device is None:
+        any_type(dtype)
 
 
 def _form(operands: Sequence[Any]) -> tuple | None:
@@ -368,21 +371,16 @@ def _tensordot(name: str, a: Any, b: Any, axes: Any, out: Any, options: CallOpti
             return np.tensordot(a, b, axes=axes)
         return np.dot(a, b) if out is None else np.dot(a, b, out=out)
     (x, y), _ = einsum_operands(adapter, {"a": a, "b": b}, None, None, "safe")
-    left, right = axes_to_sum(name, axes, tuple(x.shape), tuple(y.shape))
-    xs = _LABELS[: x.ndim]
-    ys = list(_LABELS[x.ndim : x.ndim + y.ndim])
-    for i, j in zip(left, right, strict=True):
-        ys[j] = xs[i]
-    kept = "".join(z for i, z in enumerate(xs) if i not in left)
-    kept += "".join(z for j, z in enumerate(ys) if j not in right)
+    xs, ys, kept = _labels(name, axes, tuple(x.shape), tuple(y.shape))
+    sums = len(kept) < x.ndim + y.ndim
     target = None if out is None else adapter.target(target)
-    sizes = dict(zip((*xs, *ys), (*x.shape, *y.shape), strict=True))
+    sizes = dict(zip(xs + ys, (*x.shape, *y.shape), strict=True))
     shape = tuple(sizes[z] for z in kept)
     check_shape(f"{name}: out", target, shape)
     with adapter.current():
         pairs = Pairs(adapter, None, options, chosen.overflow)
-        if left:
-            result = pairs.contracted((x, y), (xs, "".join(ys)), kept, target)
+        if sums:
+            result = pairs.contracted((x, y), (xs, ys), kept, target)
         else:  # two axes: einsum has letters for 52
             result = pairs.contracted((x.reshape(-1), y.reshape(-1)), ("a", "b"), "ab")
             result = result.reshape(shape)
@@ -391,7 +389,18 @@ def _tensordot(name: str, a: Any, b: Any, axes: Any, out: Any, options: CallOpti
     if out is not None:
         return out
     way: Any = pairs.ways[0]
-    if form is not None and way and (left or shape) and x is given[0] and y is given[1]:
+    if form is not None and way and (sums or shape) and x is given[0] and y is given[1]:
         outer = lambda x, y: way(x.reshape(-1), y.reshape(-1)).reshape(shape)  # noqa: E731
-        keep(forms, form, way if left else outer)
+        keep(forms, form, way if sums else outer)
     return adapter.wrap(adapter.scalar(result) if name == "dot" and not shape else result)
+
+
+def _labels(name: str, axes: Any, x: tuple[int, ...], y: tuple[int, ...]) -> tuple[str, str, str]:
+    """Return a letter for each axis of operands of these shapes, and of the result."""
+    left, right = axes_to_sum(name, axes, x, y)
+    xs, ys = _LABELS[: len(x)], list(_LABELS[len(x) : len(x) + len(y)])
+    for i, j in zip(left, right, strict=True):
+        ys[j] = xs[i]
+    kept = [z for i, z in enumerate(xs) if i not in left]
+    kept += [z for j, z in enumerate(ys) if j not in right]
+    return xs, "".join(ys), "".join(kept)

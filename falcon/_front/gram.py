@@ -154,10 +154,7 @@ def gram(
     read = {name: y for name, y in read.items() if y is not None}
     dtype = common_type(adapter, read.values())
     if dtype.is_exact and chosen.overflow != "wrap":
-        if weights is not None:
-            raise ValueError(f"overflow={chosen.overflow!r} takes no weights; multiply x by them")
-        terms = array.shape[axis] if chosen.overflow == "widen" else 0
-        dtype = result_type(adapter, read, None, target, None, terms)
+        dtype = _of_checked(adapter, read, target, array.shape[axis], chosen)
         array = array.astype(dtype.numpy, copy=False)
     if check_switch("centred", centred):
         array, chosen = _without_means(adapter, array, weights, dtype, axis, chosen)
@@ -182,6 +179,15 @@ def gram(
         products = Products(adapter, dtype, chosen, alpha, beta, symmetric, transpose, hermitian)
         products.multiply_all(array, added, result, weights)
     return adapter.wrap(result) if out is None else out
+
+
+def _of_checked(
+    adapter: Adapter, read: dict[str, Any], target: Any, terms: int, chosen: Options
+) -> DType:
+    """Return the type of products of integers whose overflow is looked for, of so many terms."""
+    if "weights" in read:
+        raise ValueError(f"overflow={chosen.overflow!r} takes no weights; multiply x by them")
+    return result_type(adapter, read, None, target, None, terms * (chosen.overflow == "widen"))
 
 
 def _plain(

@@ -50,6 +50,12 @@ def gram_of_small(
         return _multiplied(x, c, out, weights, alpha, beta, hermitian, how)
     if out is None:
         out = (np.empty if symmetric == "full" else np.zeros)(shape, x.dtype)
+    return _each(x, c, out, weights, alpha, beta, hermitian, how)
+
+
+def _each(x: Any, c: Any, out: Any, weights: Any, *factors: Any) -> Any:
+    """Multiply the matrices of a batch into `out`, some at a time; `factors`: as `_multiplied`."""
+    K, M = x.shape[-2:][:: -1 if factors[-1][1] else 1]
     flat, written = x.reshape(-1, *x.shape[-2:]), out.reshape(-1, M, M)
     added = None if c is None else c.reshape(-1, M, M)
     each = weights is not None and weights.ndim > 1
@@ -58,8 +64,7 @@ def gram_of_small(
     for start in range(0, len(flat), step):
         at = slice(start, start + step)
         operands = flat[at], None if added is None else added[at], written[at]
-        some = weights[at] if each else weights
-        _multiplied(*operands, some, alpha, beta, hermitian, how)
+        _multiplied(*operands, weights[at] if each else weights, *factors)
     return out
 
 
