@@ -3,6 +3,7 @@
     turn      falcon in turn with np.matmul, and after a pause, over its own tight loop; and NumPy
     numpy     np.matmul and LAPACK with sharing over without, in tight loops; np.matmul after a rest
     auto      "auto" over np.matmul, with and without a small np.matmul before each product
+    busy      LAPACK as in `numpy`, beside as many busy processes as CPUs
     pause     slowest of 200 single calls after a pause over one thread's time
 
 Every row is measured in a process with sharing and one without (FALCON_SHARE_THREADS=0).
@@ -14,8 +15,10 @@ import time
 from functools import partial
 from statistics import median
 
-from common import awake, dispatch, operands, pairs, seconds
+from common import awake, dispatch, operands, pairs, running, seconds
 from common import process as run
+
+from falcon._tools.cpus import usable_cpus
 
 SHAPES = [(640, 640, 640), (1000, 1000, 1000), (2048, 2048, 2048), (4500, 600, 4800)]
 SIZES = 64, 128, 256, 512, 1000, 2048, 4096
@@ -76,6 +79,13 @@ def numpy_alone():
             if size in (256, 1000):
                 for rest in (0.06, 0.3):
                     found[f"matmul {dtype} {size} after {rest} s"] = seconds(call, None, rest, 9)
+    return found | lapack()
+
+
+def lapack():
+    import numpy as np
+
+    found = {}
     for size in (600, 1200):
         x = np.random.default_rng(0).standard_normal((size, size))
         s = x @ x.T + size * np.eye(size)
@@ -124,12 +134,17 @@ def both(what):
     return [run(__file__, f"_{what}", FALCON_SHARE_THREADS=x) for x in "01"]
 
 
-def overhead():
-    runs = [both("numpy") for _ in range(3)]
+def overhead(what):
+    runs = [both(what) for _ in range(3)]
     for name in runs[0][0]:
         without, with_it = (median(x[i][name] for x in runs) for i in (0, 1))
         ratio = median(x[0][name] / x[1][name] for x in runs)
         print(f"{name:<32}{without * 1e3:10.3f} ms without, {with_it * 1e3:10.3f} with{ratio:8.3f}")
+
+
+def busy():
+    with running("while True: pass", usable_cpus()):
+        overhead("lapack")
 
 
 def compared(what):
@@ -141,6 +156,7 @@ def compared(what):
 
 
 if __name__ == "__main__":
-    names = {"turn": turn, "numpy": numpy_alone, "auto": auto, "pause": pause}
-    shown = {x: lambda x=x: compared(x) for x in names} | {"numpy": overhead}
+    names = {"turn": turn, "numpy": numpy_alone, "auto": auto, "pause": pause, "lapack": lapack}
+    shown = {x: lambda x=x: compared(x) for x in ("turn", "auto", "pause")}
+    shown |= {"numpy": lambda: overhead("numpy"), "busy": busy}
     dispatch(__doc__, shown, names, first=shared)
