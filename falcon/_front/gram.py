@@ -196,7 +196,8 @@ def _of_checked(
     """Return the type of products of integers whose overflow is looked for, of so many terms."""
     if "weights" in read:
         raise ValueError(f"overflow={chosen.overflow!r} takes no weights; multiply x by them")
-    return result_type(adapter, read, None, target, None, terms * (chosen.overflow == "widen"))
+    terms = terms if chosen.overflow == "widen" else 0
+    return result_type(adapter, read, None, target, None, terms)
 
 
 def _plain(

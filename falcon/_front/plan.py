@@ -111,10 +111,11 @@ def _matrices(adapter: Adapter, given: dict[str, Any]) -> dict[str, Any]:
             "plan takes two matrices or their shapes, as in falcon.plan((M, K), (K, N)); got "
             + " and ".join(f"{name} = {x!r}" for name, x in given.items())
         )
-    arrays = {name: adapter.array(name, x) for name, x in given.items()}
-    for name, x in arrays.items():
-        if len(x.shape) < 2:
-            check_matrix(name, x)  # raises
+    arrays = {}
+    for name, x in given.items():
+        arrays[name] = adapter.array(name, x)
+        if len(arrays[name].shape) < 2:
+            check_matrix(name, arrays[name])  # raises
     return arrays
 
 
