@@ -26,11 +26,9 @@ from .fallback import any_type, einsum_operands, is_taken_over
 from .matmul import matmul
 from .pairs import Pairs
 from .planner import resolve_options
-from .subscripts import Steps, as_text, axes_to_sum, is_view, planned
+from .subscripts import Steps, as_text, is_view, labels_of, planned
 from .validate import check_shape
 
-# Of axes that `tensordot` sums over or keeps.
-_LABELS = "".join(map(chr, range(ord("A"), ord("A") + 256)))
 _CASTINGS = "no", "equiv", "safe", "same_kind", "unsafe"
 
 
@@ -371,7 +369,7 @@ def _tensordot(name: str, a: Any, b: Any, axes: Any, out: Any, options: CallOpti
             return np.tensordot(a, b, axes=axes)
         return np.dot(a, b) if out is None else np.dot(a, b, out=out)
     (x, y), _ = einsum_operands(adapter, {"a": a, "b": b}, None, None, "safe")
-    xs, ys, kept = _labels(name, axes, tuple(x.shape), tuple(y.shape))
+    xs, ys, kept = labels_of(name, axes, tuple(x.shape), tuple(y.shape))
     sums = len(kept) < x.ndim + y.ndim
     target = None if out is None else adapter.target(target)
     sizes = dict(zip(xs + ys, (*x.shape, *y.shape), strict=True))
@@ -393,14 +391,3 @@ def _tensordot(name: str, a: Any, b: Any, axes: Any, out: Any, options: CallOpti
         outer = lambda x, y: way(x.reshape(-1), y.reshape(-1)).reshape(shape)  # noqa: E731
         keep(forms, form, way if sums else outer)
     return adapter.wrap(adapter.scalar(result) if name == "dot" and not shape else result)
-
-
-def _labels(name: str, axes: Any, x: tuple[int, ...], y: tuple[int, ...]) -> tuple[str, str, str]:
-    """Return a letter for each axis of operands of these shapes, and of the result."""
-    left, right = axes_to_sum(name, axes, x, y)
-    xs, ys = _LABELS[: len(x)], list(_LABELS[len(x) : len(x) + len(y)])
-    for i, j in zip(left, right, strict=True):
-        ys[j] = xs[i]
-    kept = [z for i, z in enumerate(xs) if i not in left]
-    kept += [z for j, z in enumerate(ys) if j not in right]
-    return xs, "".join(ys), "".join(kept)

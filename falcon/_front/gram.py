@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal, Unpack, get_args, overload
 
@@ -159,10 +160,8 @@ def gram(
     if check_switch("centred", centred):
         array, chosen = _without_means(adapter, array, weights, dtype, axis, chosen)
     hermitian = dtype.is_complex and conjugate
-    kind = np.dtype(dtype.numpy.char.lower()) if hermitian else scalar_type(adapter, dtype).numpy
-    whole = chosen.overflow != "wrap"
-    checked = real_scalar if hermitian else partial(check_scalar, whole=whole)
-    alpha, beta = (checked(name, v, kind) for name, v in (("alpha", alpha), ("beta", beta)))
+    checked = _scalars(adapter, dtype, hermitian, chosen)
+    alpha, beta = checked("alpha", alpha), checked("beta", beta)
     if beta == 0:  # rounded to it
         added = None
     target = None if out is None else adapter.target(target)
@@ -181,13 +180,24 @@ def gram(
     return adapter.wrap(result) if out is None else out
 
 
+def _scalars(
+    adapter: Adapter, dtype: DType, hermitian: bool, chosen: Options
+) -> Callable[[str, Any], Any]:
+    """Return what checks a factor of a product of this type by name, and rounds it."""
+    if hermitian:
+        return partial(real_scalar, dtype=np.dtype(dtype.numpy.char.lower()))
+    whole, kind = chosen.overflow != "wrap", scalar_type(adapter, dtype).numpy
+    return partial(check_scalar, dtype=kind, whole=whole)
+
+
 def _of_checked(
     adapter: Adapter, read: dict[str, Any], target: Any, terms: int, chosen: Options
 ) -> DType:
     """Return the type of products of integers whose overflow is looked for, of so many terms."""
     if "weights" in read:
         raise ValueError(f"overflow={chosen.overflow!r} takes no weights; multiply x by them")
-    return result_type(adapter, read, None, target, None, terms * (chosen.overflow == "widen"))
+    terms = terms if chosen.overflow == "widen" else 0
+    return result_type(adapter, read, None, target, None, terms)
 
 
 def _plain(

@@ -72,16 +72,7 @@ def plan(
         named = (("a", a, left), ("b", b, right))
         arrays = {name: x for name, x, shape in named if shape is None}
         adapter, *views = adapt_operands(**arrays)
-        arrays = dict(zip(arrays, views, strict=True))
-        if any(isinstance(x, int | np.integer) for x in arrays.values()):
-            raise TypeError(
-                "plan takes two matrices or their shapes, as in falcon.plan((M, K), (K, N)); got "
-                + " and ".join(f"{name} = {x!r}" for name, x in arrays.items())
-            )
-        for name, x in arrays.items():
-            arrays[name] = adapter.array(name, x)
-            if len(arrays[name].shape) < 2:
-                check_matrix(name, arrays[name])  # raises
+        arrays = _matrices(adapter, dict(zip(arrays, views, strict=True)))
         left, right = arrays.get("a", left), arrays.get("b", right)
     elif merge_keywords("plan", PLANNING, options).backend == DEVICE:
         get_backend(DEVICE)  # raises
@@ -108,6 +99,24 @@ def plan(
             return product.plan
         about: dict[str, Any] = {"result": native, "device": adapter.device, "count": prod(batch)}
         return plan_for(Problem.of_sizes((M, N, first[-1]), operand, chosen, **about), chosen)
+
+
+def _matrices(adapter: Adapter, given: dict[str, Any]) -> dict[str, Any]:
+    """Return operands that are no shapes as arrays.
+
+    Raises TypeError: one is a number. Raises ValueError: one has fewer than two axes.
+    """
+    if any(isinstance(x, int | np.integer) for x in given.values()):
+        raise TypeError(
+            "plan takes two matrices or their shapes, as in falcon.plan((M, K), (K, N)); got "
+            + " and ".join(f"{name} = {x!r}" for name, x in given.items())
+        )
+    arrays = {}
+    for name, x in given.items():
+        arrays[name] = adapter.array(name, x)
+        if len(arrays[name].shape) < 2:
+            check_matrix(name, arrays[name])  # raises
+    return arrays
 
 
 def _of_packed(a: Any, b: PackedOperand, dtype: Any, options: PlanningOptions) -> Plan:

@@ -12,6 +12,9 @@ import numpy as np
 
 from falcon._tools.locks import importing
 
+# Of axes that `tensordot` sums over or keeps.
+_LABELS = "".join(map(chr, range(ord("A"), ord("A") + 256)))
+
 
 @dataclass(frozen=True, slots=True)
 class Steps:
@@ -101,7 +104,7 @@ def planned(text: str, shapes: tuple[tuple[int, ...], ...], optimize: Any) -> St
     return Steps(tuple(indices), tuple(kept), output, shape, tuple(map(tuple, path)))
 
 
-def axes_to_sum(
+def _axes_to_sum(
     name: str, axes: Any, a: tuple[int, ...], b: tuple[int, ...]
 ) -> tuple[list[int], list[int]]:
     """Return the axes that `tensordot` sums over, counted from 0."""
@@ -124,3 +127,14 @@ def axes_to_sum(
             f"{name}: a has shape {a} and b {b}; axes {left} and {right} differ in size"
         )
     return left, right
+
+
+def labels_of(name: str, axes: Any, x: tuple[int, ...], y: tuple[int, ...]) -> tuple[str, str, str]:
+    """Return a letter for each axis of operands of these shapes, and of the result."""
+    left, right = _axes_to_sum(name, axes, x, y)
+    xs, ys = _LABELS[: len(x)], list(_LABELS[len(x) : len(x) + len(y)])
+    for i, j in zip(left, right, strict=True):
+        ys[j] = xs[i]
+    kept = [z for i, z in enumerate(xs) if i not in left]
+    kept += [z for j, z in enumerate(ys) if j not in right]
+    return xs, "".join(ys), "".join(kept)

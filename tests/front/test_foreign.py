@@ -308,8 +308,10 @@ def test_integers_that_overflow(library):
     with pytest.raises(OverflowError, match="is 40000, beyond int8"):
         falcon.matmul(x, y, overflow="raise")
     wide = falcon.matmul(x, y, overflow="widen")
-    assert type(wide) is type(x) and np.from_dlpack(wide).dtype == np.int32
-    assert (np.from_dlpack(wide) == 40000).all()
+    assert type(wide) is type(x)
+    found = wide.values if library == "dlpack" else wide.numpy()  # NumPy 1 exports no read-only one
+    assert found.dtype == np.int32
+    assert (found == 40000).all()
     long = made(np.full((2, 2), 2**40))
     with pytest.raises(OverflowError, match="beyond int64"):  # it has no integers of Python
         falcon.matmul(long, long, overflow="widen")

@@ -259,3 +259,9 @@ def test_started_children_check_integers():
         print(subprocess.run([sys.executable, "-c", child], capture_output=True, text=True).stderr)
     """
     assert "OverflowError: overflow='raise': entry [0, 0]" in python("-c", code).stdout
+
+
+def test_a_factor_of_a_gram_matrix_may_be_beyond_the_type():
+    x = np.ones((3, 2), np.int8)
+    with pytest.raises(OverflowError, match="is 900, beyond int8"):
+        falcon.gram(x, alpha=300, overflow="raise")

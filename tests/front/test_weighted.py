@@ -218,3 +218,11 @@ def test_errors(error, match, options):
     dtype = int if "modulus" in options else float
     with pytest.raises(error, match=match):
         falcon.gram(np.ones((7, 5), dtype), **{"weights": np.ones(7, dtype), **options})
+
+
+def test_a_batch_of_more_than_are_taken_at_a_time_has_weights_of_each():
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((700, 20, 16)), rng.random((700, 20))
+    want = np.einsum("bki,bk,bkj->bij", x, w, x)
+    for _ in range(2):  # a process's first call reads the settings, and takes the general way
+        np.testing.assert_allclose(falcon.gram(x, weights=w), want, rtol=1e-10, atol=1e-10)
