@@ -85,6 +85,8 @@ KINDS = {
     "cauchy": lambda r, *s: np.abs(r.standard_cauchy(s)),
     "zipf counts": lambda r, *s: np.minimum(r.zipf(1.8, s), 1e6) * 0.1,
     "a few constants": few_constants,
+    "two values": lambda r, *s: np.where(r.random(s) < 0.5, 0.1, 0.37),
+    "signs": lambda r, *s: np.where(r.random(s) < 0.5, -0.3, 0.3),
     "beyond float32": lambda r, *s: normal(r, *s) * 10.0 ** r.choice([-45, 0], (s[0], 1)),
 }
 

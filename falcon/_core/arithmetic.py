@@ -20,8 +20,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
-from .rates import SLICE
-
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
@@ -38,7 +36,6 @@ class Arithmetic:
     # 2^-7 of the one before: 2^-20 + 2^-28. Two are rounded: 3 times 2^-18.
     left_out: float
     split_type: str = ""  # name of the type of the splits; empty: that of the elements
-    slice: int = SLICE  # steps of K at most that are summed from 0, before they are added to C
 
     def roundings(self, K: int) -> int:
         """Return how many unit roundoffs a sum of K products may err by, of all magnitudes.
@@ -64,10 +61,10 @@ FIXED = Arithmetic("fixed", 1, 1.0, 0.0)
 INT64_BY_FLOAT64 = Arithmetic("float64", 1, 1.0, 0.0)
 # Elements that are rounded to another type as they are packed, and summed there: float64 (and
 # complex128) to float32; and float32 to float64, whose results are rounded to float32 once.
-BY_FLOAT32 = Arithmetic("float32", 1, 1.0, 2.0, "float32", 128)
+BY_FLOAT32 = Arithmetic("float32", 1, 1.0, 2.0, "float32")
 BY_FLOAT64 = Arithmetic("float64", 1, 1.0, 2.0, "float64")
 # The same to bfloat16, summed in float32: the roundings of two elements are 2 times 2^-8.
-BY_BFLOAT16 = Arithmetic("bf16", 1, 1.0, 2.0**17 + 2.0**10, "bfloat16", 768)
+BY_BFLOAT16 = Arithmetic("bf16", 1, 1.0, 2.0**17 + 2.0**10, "bfloat16")
 # Values of the option; the last three do nothing in host memory.
 NAMES = (
     *("auto", "native", BY_FLOAT32.name, BY_FLOAT64.name, BY_BFLOAT16.name),

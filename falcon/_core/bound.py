@@ -30,7 +30,8 @@ SHORTEST = 32
 
 def error_bound(plan: Any, a: np.ndarray, b: np.ndarray, proved: bool) -> np.ndarray:
     """Return the bound for each entry by the plan's own method; see `Plan.error_bound`."""
-    if a.ndim == b.ndim == 2 and (may_even(plan) or evens_on_device(plan)):
+    is_promise = is_bound(plan.problem, plan.options) and not proved
+    if a.ndim == b.ndim == 2 and not is_promise and (may_even(plan) or evens_on_device(plan)):
         a, b = (x.astype(np.result_type(x, np.float64)) for x in (a, b))
         found = [(u.times(a, 0), u.times(b, 1)) for u in _units(plan, a, b)]
         return np.maximum.reduce([_bound(plan, norms(x, 1), norms(y, 0), proved) for x, y in found])
@@ -66,7 +67,8 @@ def _bound(plan: Any, rows: np.ndarray, columns: np.ndarray, proved: bool) -> np
 def _unit(plan: Any) -> float:
     """Return the unit roundoff of what sums products."""
     p = plan.problem
-    unit: float = (p.result if plan.method.arithmetic is None else plan.operand).unit_roundoff
+    own = p.result if plan.options.error is None or plan.scheme is not None else p.operand.summed
+    unit: float = (own if plan.method.arithmetic is None else plan.operand).unit_roundoff
     if p.operand.is_complex:
         # The rounding error of a complex product (four real ones) is up to sqrt(2) gamma_2, not u.
         unit *= 2 * sqrt(2)
@@ -75,15 +77,21 @@ def _unit(plan: Any) -> float:
 
 def is_compared(plan: Any) -> bool:
     """Whether entries of a plan's products are compared, so that all may be made again."""
-    return plan.higher is not None and may_compare(plan.problem, plan.options)
+    able = plan.higher is not None and not plan.backend.is_library
+    return able and may_compare(plan.problem, plan.options)
 
 
-def promised(plan: Any) -> float:
-    """Return what a plan promises whose options name an error, or whose arithmetic rounds."""
+def promised(plan: Any, roundings: float | None = None) -> float:
+    """Return what a plan promises whose options name an error, or whose arithmetic rounds.
+
+    `roundings`: those that were measured of the operands' lines (`ladder.py`).
+    """
+    proved = proved_factor(plan)
     if plan.problem.device is None and not is_compared(plan):
-        return proved_factor(plan)
+        return proved
     centred = plan.problem.device is not None or plan.scheme is None or may_centre(plan)
-    return promise(plan.problem, plan.method.compute_type, plan.growth, centred=centred)
+    by_data = promise(plan.problem, plan.method, plan.growth, roundings, centred=centred)
+    return min(by_data, proved)
 
 
 def proved_factor(plan: Any) -> float:

@@ -4,28 +4,39 @@ r"""`error=`: which arithmetic may multiply where the largest error is named, an
 
     bfloat16, float32, the elements' own, float64: rungs, each with its promise
       \_ the search compares those that promise the error; a scheme may grow what the rung leaves
-      \_ the call measures: norms out of range, or a sample that errs by more, take the next rung
+      \_ the call measures: lines that err by more, or a sample that does, take the next rung
 
-Where no sample is compared, or there is no next rung, the promise is the worst case (`bound.py`).
-Else it is this.
+An error is that of c_ij over ``norm(a_i) norm(b_j)`` (times alpha). The promise is the worst case
+(`bound.py`) where that is small enough, where no sample is compared, and where there is no next
+rung. Else it is this.
 
-An error is that of c_ij over ``norm(a_i) norm(b_j)`` (times alpha). A sum of K products is formed
-in slices of some hundred steps, each from 0, and these are added up. Of lines that are parallel,
-partial sums grow with the step: that is the largest that a rounding can be, for all data. Then with
-`u` the unit roundoff, slices of k steps and n of them, the RMS error of classical sums is ::
+A sum of K products is formed in slices, each from 0, and these are added up. Each of these sums is
+rounded, by 0.41 of the unit roundoff u in the RMS. By Cauchy-Schwarz a sum is at most the product
+of the norms of those parts of the lines that are in it. So all of them, squared, over the whole
+product of norms, are at most ``sqrt(r_i r_j)``, where ``r`` sums up the squares of the share of a
+line that is in each sum: the *roundings* of the line, as many as are of the size of the whole
+product. Of lines whose parts are alike, in n slices of k steps, they are ``k / (3 n) + n / 3``; of
+a line with one large element, K. They are measured in each call, for all lines. The RMS error of
+classical sums is at most ::
 
-    0.41 u sqrt(k / (3 n) + n / 3)        of parallel lines; 0.41 u or less of others
-    0.41 u sqrt(2 / K)                    of operands rounded to a type with that u
+    0.41 u sqrt(r)
 
-since roundings are 0.41 of their bound in the RMS. A scheme's growth multiplies the last two, and
-where no means are subtracted (`centring.py`) all. The promise is seven times the root of the sum of
-their squares. Of bfloat16 it is the worst case, 2 u without a scheme: where few elements are most
-of a line, as in lognormal data, errors of some entries are far above the RMS, and a sample misses
-them.
+With a scheme of growth g those sums are of lines of blocks, which are parallel where lines are: ::
+
+    0.41 u sqrt(r + g^2)      where means are subtracted (`centring.py`), and r is not far above
+                              that of lines whose parts are alike; else r is times g^2, too
+
+The promise is seven times that; twice as much for complex numbers; and besides what rounding the
+elements to another type can be at most, 2 u of that type, and what rounding the result can.
+
+What is not in it are roundings that depend on one another: all of constant lines have one sign. A
+sample looks at some lines, among them those with the most and the fewest roundings, which have the
+largest elements, or those most alike (`sampled.py`).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil, floor, sqrt
 from typing import Any
 
@@ -34,12 +45,14 @@ from .centring import has_means
 from .dtypes import BY_ARITHMETIC_ON_GPUS, FLOAT32, RUNGS, DType
 from .options import Options
 from .problem import Problem
-from .rates import SLICE
 
 # The largest of 10^7 normal errors is 5.3 times their RMS. A rounding is so much of its bound.
 _LARGEST, _ROUNDING = 7.0, 0.41
-# From so many operations and entries on a sample of 16 rows by 8 columns costs little.
-_LEAST_COMPARED, _FEWEST_ENTRIES = 2.5e7, 2**17
+# Roundings of lines without structure are at most so many times those of lines whose parts are
+# alike; beyond, few elements are most of a line, and what a scheme adds to sums counts in full.
+_TYPICAL, _FEW = 2.0, 1.5
+# From so many operations and lines on a sample and its measurement cost little.
+_LEAST_COMPARED, _FEWEST_LINES = 2e8, 128
 # Growth is limited in such steps, so that the sets of schemes that keep a limit are few.
 _STEP, _MOST_GROWTH = 8, 64.0
 
@@ -59,19 +72,33 @@ def rungs_of(problem: Problem) -> tuple[DType, ...]:
     return (BY_ARITHMETIC_ON_GPUS[TF32.name],) if problem.operand is FLOAT32 else ()
 
 
-def promise(problem: Problem, row: DType | None, growth: float = 1.0, *, centred: bool) -> float:
-    """Return the largest error of a rung, over the norms; `row`: None, the elements' own."""
-    parallel, others, rest = _squares(problem, row)
+def promise(
+    problem: Problem,
+    method: Any,
+    growth: float = 1.0,
+    roundings: float | None = None,
+    *,
+    centred: bool,
+) -> float:
+    """Return the largest error of a method with a growth, over the norms.
+
+    `roundings`: what was measured of lines; None: of lines without structure.
+    """
+    scale, typical, rest = _squares(problem, method)
     walk = growth * growth
-    return sqrt(parallel * (1.0 if centred else walk) + others * walk) + rest
+    count = typical if roundings is None else roundings
+    is_walk = not centred or count > _FEW * typical
+    return scale * sqrt(count * (walk if is_walk else 1.0) + walk) + rest
 
 
 def may_compare(problem: Problem, options: Options) -> bool:
     """Whether some entries of a product can be compared, and all made again."""
     # What is made again must not overwrite operands, nor c.
     copies = problem.out_overlaps_c or not problem.out_direct
-    is_large = problem.M * problem.N >= _FEWEST_ENTRIES and problem.flops >= _LEAST_COMPARED
+    lines = min(problem.M, problem.N, problem.K)
+    is_large = lines >= _FEWEST_LINES and problem.single.flops >= _LEAST_COMPARED
     able = problem.device is None and not problem.weighted
+    is_large = is_large or problem.packed
     return is_large and able and not (copies and options.workspace_limit is not None)
 
 
@@ -81,31 +108,25 @@ def coarser(plan: Any) -> float:
     for x in (plan, *(y.plan for y in plan.parts)):
         p, row = x.problem, x.method.compute_type
         if row is not None and row.converts and not p.is_exact:
-            by, own = (promise(p, y, x.growth, centred=False) for y in (row, None))
-            worst = 0.0 if row.rounds_once else 2 * x.growth * row.rounded.unit_roundoff
-            found = max(found, max(by, worst) / own)
+            own = replace(x.method, compute_type=None)
+            by, usual = (promise(p, y, x.growth, centred=False) for y in (x.method, own))
+            found = max(found, by / usual)
     return found
 
 
-def _squares(problem: Problem, row: DType | None) -> tuple[float, float, float]:
-    """Return the squares for parallel lines and for others, and what is added to their root."""
-    own, K = problem.operand, max(problem.K, 1)
+def _squares(problem: Problem, method: Any) -> tuple[float, float, float]:
+    """Return the error of one rounding, roundings without structure, and what is added to all."""
+    row, own, K = method.compute_type, problem.operand, max(problem.K, 1)
     unit = (own if row is None else row).summed.unit_roundoff
-    how = None if row is None else row.arithmetic
-    slices, parts = ceil(K / (SLICE if how is None else how.slice)), 2.0 if own.is_complex else 1.0
+    slices, parts = ceil(K / (method.slice or K)), 2.0 if own.is_complex else 1.0
     rest = problem.result.unit_roundoff  # C, and A and B, are rounded
     rest = rest if rest > unit else 0.0
-    of_operands = 0.0
     if row is not None and row.rounded.unit_roundoff > own.unit_roundoff:
-        if row.rounds_once:
-            of_operands = 2 / K * row.rounded.unit_roundoff**2
-        else:
-            rest += 2.02 * row.rounded.unit_roundoff
+        rest += 2.02 * row.rounded.unit_roundoff
     if row is not None and row.unit_roundoff > unit:  # on a GPU, where no sample is compared
         rest += 2 * row.unit_roundoff
-    scale = (parts * _LARGEST * _ROUNDING) ** 2
-    of_parallel = unit * unit * (K / slices**2 + slices) / 3
-    return scale * of_parallel, scale * (unit * unit + of_operands), parts * rest
+    typical = _TYPICAL * (K / slices**2 + slices) / 3
+    return parts * _LARGEST * _ROUNDING * unit, typical, parts * rest
 
 
 def least_growth(row: DType | None) -> float:
@@ -113,15 +134,19 @@ def least_growth(row: DType | None) -> float:
     return 1.0 if row is None or row.arithmetic is None else row.arithmetic.growth
 
 
-def growth_left(problem: Problem, options: Options, row: DType | None = None) -> float:
-    """Return the growth that the error leaves in a rung; below its least it errs by too much."""
+def growth_left(problem: Problem, options: Options, method: Any) -> float:
+    """Return the growth that the error leaves in a rung; below its least it errs by too much.
+
+    `method`: the classical one of the rung.
+    """
     assert options.error is not None  # for type checkers
-    parallel, others, rest = _squares(problem, row)
-    square = max(options.error - rest, 0.0) ** 2
+    row: DType | None = method.compute_type
+    scale, typical, rest = _squares(problem, method)
+    square = (max(options.error - rest, 0.0) / scale) ** 2
     if has_means(problem) and not problem.packed:  # they are subtracted
-        square = max(square - parallel, 0.0) / others
+        square -= typical
     else:
-        square /= parallel + others
-    largest = _MOST_GROWTH if row is None or row.rounds_once else 1.0
-    most = min(floor(_STEP * sqrt(square)) / _STEP, largest)
+        square /= typical + 1.0
+    largest = _MOST_GROWTH if (row or problem.operand).rounds_once else 1.0
+    most = min(floor(_STEP * sqrt(max(square, 0.0))) / _STEP, largest)
     return min(most, options.max_growth) if "max_growth" in options.given else most

@@ -28,6 +28,7 @@ class Method:
     in_place: bool = False  # no operand is copied
     is_tiny: bool = False  # handing the product to another library would take longer
     large_workspace: bool = False  # it uses more workspace than calls usually do, for fewer chunks
+    slice: int = 0  # steps of K that are summed from 0, before they are added to C; 0: all
     # Predicted RMS error if the backend's rounding differs from what `Scheme.rms_growth` assumes.
     rounded_growth: float | None = None
     name: str = ""  # its label, if not the name of its scheme

@@ -73,8 +73,8 @@ class PackedOperand:
         Products are reduced modulo it.
     error : float, optional
         What products may err by at most, if that was named.
-    sample : ndarray, optional
-        Columns of B that are compared then, where `source` was not kept.
+    lines : Lines, optional
+        What is known of B's columns then (`falcon._core.sampled`).
 
     Examples
     --------
@@ -102,7 +102,7 @@ class PackedOperand:
     kept: tuple[tuple[str, Any], ...] = ()
     modulus: int | None = None
     error: float | None = None
-    sample: np.ndarray | None = None
+    lines: Any = None
     # Calls by it that are recalled (`falcon._front.calls`); on a GPU, `payload` has them.
     calls: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
@@ -131,11 +131,17 @@ class PackedOperand:
             raise ValueError(f"b was packed with keep_source=False: {what}")
         return self.source
 
-    def source_to_redo(self, refused: bool = False) -> np.ndarray:
+    def source_to_redo(self, refused: bool = False, why: str = "") -> np.ndarray:
         """Return `source` to redo a product classically after a non-finite value.
 
         With `refused`, the scheme did not run at all, because the rows of A could not be scaled.
+        `why`: a product by an arithmetic that errs by more than was named is made again.
         """
+        if why:
+            return self.needed_source(
+                f"the product {why}, and is then made again by b itself; out holds no result. Keep "
+                "the source, or name a larger error"
+            )
         if refused:
             return self.needed_source(
                 "norms of rows of a differ by too much for the scheme that 'auto' chose when b was "

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from falcon._tools.text import format_table
 
 from .bound import promised
 from .centring import may_centre
-from .ladder import is_bound, least_growth, promise, rungs_of
+from .ladder import is_bound, rungs_of
 
 _LONG = 10.0  # seconds, from which times are not in ms
 
@@ -80,21 +81,31 @@ def _rungs(plan: Any) -> list[tuple[str, ...]]:
     for row in known:
         alike = [x for x in plan.candidates if x.method.compute_type is row]
         some = [x for x in alike if x.allowed]
-        least = promise(p, row, least_growth(row), centred=True)
-        ms, best = "", min(some, key=lambda x: x.total, default=None)
+        best = min(some, key=lambda x: x.total, default=None)
+        ms, least = "", _least(plan, row)
         if best is not None:
             ms = f"{best.total * 1e3:.2f}"
         if row is plan.method.compute_type:
             least, why = promised(plan), "chosen"
+        elif least is None:
+            why = plan.backend.why_not(p, row)
         elif least > error:
             why = f"errs by more than {error:.1e}"
         elif alike and not some:
             why = alike[0].refused
-        elif not alike and (missing := plan.backend.why_not(p, row)):
-            why = missing
         else:
             why = f"as accurate as needed {error / least:.3g} times over"
             if best is not None and chosen:
                 why += f", {best.total / chosen:.1f} x as long"
-        rows.append(("native" if row is None else row.arithmetic.name, ms, f"{least:.1e}", why))
+        told = "" if least is None else f"{least:.1e}"
+        rows.append(("native" if row is None else row.arithmetic.name, ms, told, why))
     return rows
+
+
+def _least(plan: Any, row: Any) -> float | None:
+    """Return what classical products by an arithmetic promise; None: the backend has none."""
+    p, backend = plan.problem, plan.backend
+    if backend.why_not(p, row) is not None:
+        return None
+    method = backend.candidates(p, (None,), None, row)[0]
+    return promised(replace(plan, method=method, guarded=False))

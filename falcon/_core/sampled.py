@@ -1,8 +1,10 @@
 """`SampledRunner`: a product whose error is named, of which some entries are compared.
 
-`ladder.py` says what a plan promises. Where the worst case is worse, dot products of some rows and
-columns are formed in float64, at places that depend on the shape alone, so that results are
-reproducible. A product that errs by more is made again by the next rung.
+`ladder.py` says what a plan promises. Where the worst case is worse, the roundings of all lines are
+measured first, by which the promise is that of the data. Dot products of some lines are then formed
+in float64: of those with the most and the fewest roundings, and of some at places that depend on
+the shape alone. A product that errs by more, or may, is made again by the next rung. All of that
+depends on the operands alone, so that results are reproducible.
 """
 
 from __future__ import annotations
@@ -10,19 +12,21 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from functools import partial
-from typing import Any
+from math import inf, sqrt
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .bound import is_compared, norms, proved_factor
+from .bound import is_compared, norms, promised, proved_factor
 from .ladder import is_bound
 from .packed import PackedOperand
 from .runner import BatchRunner, BoundRun, Runner
 
 _log = logging.getLogger("falcon")
 
-# Rows and columns of a sample, and steps of K that are converted at a time.
-_ROWS, _COLUMNS, _STEPS = 16, 8, 4096
+# Lines of a sample at fixed places; those with the most, and with the fewest, roundings; and steps
+# of K that are converted at a time.
+_FIXED, _EXTREME, _STEPS = 8, 4, 16384
 # The largest error of all entries may be so many times the RMS error of these; and, where a few
 # products are most of an entry, as in outlier features, so many times their largest.
 _BEYOND_RMS, _BEYOND_LARGEST = 6.0, 4.0
@@ -32,28 +36,41 @@ _FEWEST, _LONGEST = 8, 1024
 again: Counter[str] = Counter()
 
 
+class Lines(NamedTuple):
+    """What is known of an operand's lines: rows of A, or columns of B."""
+
+    roundings: float  # the most of any
+    at: np.ndarray  # which are compared
+    x: np.ndarray  # a matrix of K rows; lines are its columns `of_x`
+    of_x: Any
+
+    @classmethod
+    def of(cls, plan: Any, x: Any, axis: int) -> Lines:
+        """Measure the rows (axis 0) or the columns (1) of an operand."""
+        counts = plan.backend.roundings(x, axis, plan)
+        most = float(counts.max(initial=0.0))
+        number = len(counts)
+        fixed = (2 * np.arange(_FIXED) + 1) * number // (2 * _FIXED)
+        few = min(_EXTREME, number)
+        ends = [np.argpartition(y, few - 1)[:few] for y in (-counts, np.where(counts, counts, inf))]
+        at = np.unique(np.concatenate((fixed, *ends)))
+        return cls(most if most == most else inf, at, x if axis else x.T, at)
+
+    def kept(self) -> Lines:
+        """Return lines that do not need the operand."""
+        return self._replace(x=self.x[:, self.of_x], of_x=slice(None))
+
+
 def sampled(plan: Any, runner: Runner) -> Runner:
     """Return what makes a plan's products again by the next rung; `runner` where none need that."""
     able = is_bound(plan.problem, plan.options) and plan.problem.device is None
-    wanted = plan.operand.converts or _is_sampled(plan)
+    wanted = plan.operand.converts or needs_sample(plan)
     return SampledRunner(plan, runner) if able and wanted else runner
 
 
-def _is_sampled(plan: Any) -> bool:
+def needs_sample(plan: Any) -> bool:
     """Whether entries are compared, as the promise is not proved."""
     return bool(is_compared(plan) and plan.options.error < proved_factor(plan))
-
-
-def columns_to_sample(N: int) -> slice:
-    """Return the columns that are compared."""
-    width = min(_COLUMNS, N)
-    start = (N - width) * 5 // 8 // _COLUMNS * _COLUMNS
-    return slice(start, start + width)
-
-
-def _rows_to_sample(M: int) -> np.ndarray:
-    count = min(_ROWS, M)
-    return (2 * np.arange(count) + 1) * M // (2 * count)
 
 
 class SampledRunner(Runner):
@@ -62,6 +79,7 @@ class SampledRunner(Runner):
     def __init__(self, plan: Any, runner: Runner) -> None:
         self._plan, self._runner = plan, runner
         self._left = self._last = 0  # calls that take the next rung, and how many they were last
+        self._why = ""  # of the last one
 
     @property
     def _single(self) -> Runner:
@@ -78,8 +96,7 @@ class SampledRunner(Runner):
     def _of_matrices(
         self, a: Any, b: Any, c: Any, out: Any, alpha: Any, beta: Any, mirror: Any
     ) -> BoundRun:
-        plan, compares = self._plan, _is_sampled(self._plan)
-        rows, columns = _rows_to_sample(out.shape[0]), columns_to_sample(out.shape[1])
+        plan, compares = self._plan, needs_sample(self._plan)
         overlaps = [x is not None and np.may_share_memory(x, out) for x in (a, _array(b), c)]
         apart = compares and any(overlaps[:2])  # operands that `out` would overwrite stay
         copies = compares and overlaps[2] and not apart
@@ -88,7 +105,7 @@ class SampledRunner(Runner):
         usual = self._runner.bind(a, b, c, written, alpha, beta, mirror)
 
         def higher(a: Any, b: Any, c: Any, out: Any, mirror: Any) -> None:
-            b = b.source_to_redo() if isinstance(b, PackedOperand) else b
+            b = b.source_to_redo(why=self._why) if isinstance(b, PackedOperand) else b
             made = plan.higher() if plan.problem.packed else plan.higher().fitted(plan.problem)
             made.runner.bind(a, b, c, out, alpha, beta, mirror)(a, b, c, out, mirror)
 
@@ -96,18 +113,20 @@ class SampledRunner(Runner):
             if self._is_next():
                 higher(a, b, c, out, mirror)
                 return
+            lines = self._lines(a, b) if compares else None
+            if lines is not None and self._promised(*lines) > plan.options.error:
+                self._note(b, "has lines that may err by more")
+                higher(a, b, c, out, mirror)
+                return
             c_before, made = c.copy() if copies else c, empty() if apart else out
-            is_again = usual(a, b, c, made, mirror)
-            if is_again:
-                self._note("is out of range, or not finite")
-            elif compares:
-                added = 0.0 if c is None else np.multiply(c_before[rows, columns], beta)
-                some = made[rows, columns]
-                largest = self._error(
-                    a[rows], _columns_of(b, columns), some, alpha, added, rows, columns
-                )
+            if usual(a, b, c, made, mirror):
+                self._note(b, "is out of range, or not finite")
+            elif lines is not None:
+                where = np.ix_(lines[0].at, lines[1].at)
+                added = 0.0 if c is None else np.multiply(c_before[where], beta)
+                largest = self._error(*lines, made[where], alpha, added)
                 if largest > plan.options.error:
-                    self._note(f"may err by {largest:.1e}, not {plan.options.error:.1e}")
+                    self._note(b, f"may err by {largest:.1e}, not {plan.options.error:.1e}")
                     higher(a, b, c_before, out, mirror)
                     return
             if apart:
@@ -115,32 +134,38 @@ class SampledRunner(Runner):
 
         return run
 
-    def _error(
-        self, a: Any, b: Any, found: Any, alpha: Any, added: Any, rows: Any, columns: slice
-    ) -> float:
+    def _lines(self, a: Any, b: Any) -> tuple[Lines, Lines]:
+        """Measure operands; of a packed one, that is known."""
+        known = b.lines if isinstance(b, PackedOperand) else None
+        return Lines.of(self._plan, a, 0), known or Lines.of(self._plan, b, 1)
+
+    def _promised(self, of_a: Lines, of_b: Lines) -> float:
+        return promised(self._plan, sqrt(of_a.roundings * of_b.roundings))
+
+    def _error(self, of_a: Lines, of_b: Lines, found: Any, alpha: Any, added: Any) -> float:
         """Return how far entries are off, over the norms, or what all entries may be."""
         p = self._plan.problem
         kind = np.complex128 if p.operand.is_complex else np.float64
         with np.errstate(all="ignore"):
-            exact = np.zeros((len(a), b.shape[1]), kind)
-            of_a, of_b = np.zeros(len(a)), np.zeros(b.shape[1])
-            for k in _slices(a.shape[1]):
-                exact += _products(a[:, k], b[k], kind)
-                of_a, of_b = np.hypot(of_a, norms(a[:, k], 1)), np.hypot(of_b, norms(b[k], 0))
+            exact = np.zeros(found.shape, kind)
+            size = [np.zeros(x) for x in found.shape]
+            for k in range(0, max(p.K, 1), _STEPS):
+                some = [x.x[k : k + _STEPS, x.of_x].astype(kind) for x in (of_a, of_b)]
+                exact += some[0].T @ some[1]
+                size = [np.hypot(x, norms(y, 0)) for x, y in zip(size, some, strict=True)]
             exact *= alpha
-            size = np.multiply.outer(of_a, of_b) * abs(alpha)
+            size = np.multiply.outer(*size) * abs(alpha)
             off = np.abs(found - added - exact)
             # What C, and c in it, are rounded to is no error of the product.
-            off -= np.finfo(found.dtype).eps * np.abs(added)
-            off -= _coarser(found, p) * np.abs(exact)
+            lost = np.finfo(found.dtype).eps * np.abs(added)
+            off -= lost + _coarser(found, p) * np.abs(exact)
             off = np.divide(off, size, out=np.zeros_like(size), where=size > 0)
         # Where c is much larger than the product, nothing is left of its error.
-        lost = np.finfo(found.dtype).eps * np.abs(added)
         wanted = np.isfinite(exact) & np.isfinite(size) & (lost <= self._plan.options.error * size)
         if p.symmetric in ("lower", "upper"):
-            below = rows[:, None] >= np.arange(columns.start, columns.stop)
+            below = of_a.at[:, None] >= of_b.at
             wanted &= below if p.symmetric == "lower" else ~below
-        some = np.where(np.isnan(off), np.inf, off)[wanted]
+        some = np.where(np.isnan(off), inf, off)[wanted]
         if not some.size:
             return 0.0
         of_all = _BEYOND_RMS * np.sqrt(np.mean(np.square(some)))
@@ -153,36 +178,21 @@ class SampledRunner(Runner):
         again[self._plan.label] += 1
         return True
 
-    def _note(self, why: str) -> None:
+    def _note(self, b: Any, why: str) -> None:
         """Count, log once and remember a product that was made again."""
         plan = self._plan
         again[plan.label] += 1
         if not self._last:
             text = "falcon: %s by %s %s: made again by %s"
             _log.info(text, plan.problem, plan.label, why, plan.higher().label)
-        if not plan.problem.reproducible:
+        self._why = why
+        if not plan.problem.reproducible and _array(b) is not None:
             self._last = min(max(2 * self._last, _FEWEST), _LONGEST)
             self._left = self._last - 1
 
 
-def _slices(K: int) -> list[slice]:
-    return [slice(k, k + _STEPS) for k in range(0, K, _STEPS)]
-
-
-def _products(a: Any, b: Any, kind: Any) -> np.ndarray:
-    """Return the dot products of rows and columns; each is summed by itself."""
-    b = np.ascontiguousarray(b.T, kind)
-    return np.array([(b * x).sum(axis=1) for x in a.astype(kind)])
-
-
 def _array(b: Any) -> Any:
     return b.source if isinstance(b, PackedOperand) else b
-
-
-def _columns_of(b: Any, columns: slice) -> Any:
-    if not isinstance(b, PackedOperand):
-        return b[:, columns]
-    return b.sample if b.source is None else b.source[:, columns]
 
 
 def _coarser(found: np.ndarray, problem: Any) -> float:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .centring import Centring, Passes, Totals, all_ends, choose_centring, sample
+from .ladder import is_bound
 from .packed import PackedOperand
 from .plan import Plan
 from .problem import Problem
@@ -129,7 +130,9 @@ def choose_scaling(
         known = _totals(found, a, b, units)
         centring = _centring(plan, passes, found.squares, known, packed is not None, spare)
     rows, columns = found.squares
-    if centring is not None:
+    # An error that is named is that over the norms with means: what is left of constant lines, which
+    # are small, would count as much as others, and the roundings of their products have one sign.
+    if centring is not None and not is_bound(p, plan.options):
         rows *= centring.residues[0]
         columns = columns * centring.residues[1]
     scaling = _by_norms(plan, rows, columns, packed, blocks) if guard.scales else unscaled

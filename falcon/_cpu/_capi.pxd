@@ -128,6 +128,9 @@ cdef extern from "falcon_cpu.h" nogil:
                       ptrdiff_t line_stride, ptrdiff_t k_stride, int threads, const void *units,
                       double *sums, double *odd, const ptrdiff_t *cuts, int segments,
                       double *totals)
+    void falcon_roundings(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptrdiff_t len,
+                          ptrdiff_t line_stride, ptrdiff_t k_stride, int threads, ptrdiff_t slice,
+                          int parts, double *found)
     enum: FALCON_MOST_NUMBERS
     enum: FALCON_FLOATS
     ctypedef struct falcon_numbers:

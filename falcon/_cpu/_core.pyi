@@ -94,6 +94,17 @@ def norms(
     units: Any = None,
 ) -> None: ...
 
+def roundings(
+    x: Any,
+    found: Any,
+    slice: int,
+    axis: int = 0,
+    threads: int = 1,
+    isa: str | None = None,
+    kind: str | None = None,
+    parts: int = 1,
+) -> None: ...
+
 NUMBERS: dict[Any, int]
 
 def modulo(

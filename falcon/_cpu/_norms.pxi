@@ -46,3 +46,31 @@ def norms(x, sums, int axis=0, int threads=1, isa=None, kind=None, cuts=None, to
                          <const ptrdiff_t *>v[2].buf, segments, <double *>v[3].buf)
     finally:
         release(v, 5)
+
+
+def roundings(x, found, ptrdiff_t slice, int axis=0, int threads=1, isa=None, kind=None,
+              int parts=1):
+    """Squared 2-norms of the rows (axis 0) or columns (axis 1) of x, and how many roundings each has.
+
+    found: float64, 4 x lines; the last two rows are room.  slice: steps that are summed from 0.
+    parts: elements of a step, 2 where real and imaginary ones lie in turn.
+    """
+    cdef Py_buffer v[2]
+    cdef ptrdiff_t rs, cs, lines, steps
+    cdef const void *start
+    cdef const falcon_kernel *k = kernel(
+        isa, DTYPES.index(dtype_of(x.dtype).engine if kind is None else kind))
+    memset(&v, 0, sizeof(v))
+    try:
+        lines, steps = x.shape
+        start = take_matrix("x", x, 0, &v[0], lines, steps, k.elem, 1, &rs, &cs)
+        if axis:
+            lines, steps, rs, cs = steps, lines, cs, rs
+        PyObject_GetBuffer(found, &v[1], PyBUF_SIMPLE | PyBUF_WRITABLE)
+        if v[1].len != 32 * lines or <uintptr_t>v[1].buf % 8:
+            raise ValueError(f"found holds {v[1].len} bytes; expected {32 * lines}, aligned to 8")
+        with nogil:
+            falcon_roundings(k, start, lines, steps, rs, cs, threads, slice * parts, parts,
+                             <double *>v[1].buf)
+    finally:
+        release(v, 2)

@@ -26,7 +26,7 @@ from .operands import is_aligned, readable
 
 try:
     from . import _core, blocking, pool, rounding, share
-    from .norms import norms_to_pack
+    from .norms import norms_to_pack, roundings
     from .programs import complex_scheme
     from .runner import CpuRunner
 except ImportError:  # `why_unavailable` says so
@@ -131,6 +131,10 @@ class CpuBackend(Host):
         how = axis, threads, isa(), kind.engine, np.array([0, steps]), totals, units
         _core.norms(x, squares, *how)
         return squares, totals.sum(axis=0)
+
+    def roundings(self, x: np.ndarray, axis: int, plan: Plan) -> np.ndarray:
+        """Return how many roundings sums of rows (axis 0) or columns (1) have: `ladder.py`."""
+        return roundings(x, axis, plan)
 
     def again(self, a: np.ndarray, b: np.ndarray, isa: str = "generic") -> np.ndarray | None:
         """Multiply on this thread by the kernels of an instruction set; None: there are none."""

@@ -74,6 +74,7 @@ def method(
         b_in_place=b_in_place,
         in_place=layout.in_place,
         is_tiny=layout.is_tiny,
+        slice=0 if layout.is_direct else layout.blocking[3],
         rounded_growth=growth,
     )
 

@@ -26,6 +26,7 @@ from falcon._core.units import LOST, NONE, Units, may_even
 
 from . import _core
 from .extension import isa
+from .operands import readable
 from .rounding import largest_sums
 
 _log = logging.getLogger("falcon")
@@ -169,6 +170,32 @@ def _measure(
         _core.norms(x, squares, *how, cuts=np.concatenate(([0], ends)), totals=sums, units=given)
     remeasure(x, axis, squares, powers)
     return share
+
+
+def roundings(x: np.ndarray, axis: int, plan: Plan) -> np.ndarray:
+    """Return how many roundings sums of rows (axis 0) or columns (1) have (`ladder.py`).
+
+    NaN of lines that cannot be measured.
+    """
+    row, steps = plan.operand, plan.method.slice or max(plan.problem.K, 1)
+    x = readable(x, row.right if axis else row.left)
+    x, parts = x.T if axis else x, 1
+    if row.is_complex:
+        real = np.dtype(x.real.dtype)
+        if x.strides[0] == x.itemsize:  # twice as many lines, real and imaginary ones in turn
+            x = x.T.view(real).T
+        else:
+            x, parts = np.ascontiguousarray(x).view(real), 2
+    found = np.empty((4, len(x)))
+    _core.roundings(x, found, steps, 0, plan.threads, isa(), row.engine, parts)
+    squares, counts = found[:2]
+    if not row.is_complex or parts == 2:
+        return counts
+    # The sum of two squares is at most twice that of their squares.
+    both = squares.reshape(-1, 2).sum(axis=1)
+    with np.errstate(all="ignore"):
+        share = np.nan_to_num(squares.reshape(-1, 2) / both[:, None], nan=0.0)
+    return 2 * (counts.reshape(-1, 2) * share**2).sum(axis=1)
 
 
 def _of_components(x: np.ndarray, plan: Plan, axis: int, units: np.ndarray | None) -> np.ndarray:

@@ -19,7 +19,7 @@ from falcon._core.packed import PackedOperand
 from falcon._core.plan import Plan
 from falcon._core.policy import panel_bytes
 from falcon._core.problem import Problem
-from falcon._core.sampled import columns_to_sample
+from falcon._core.sampled import Lines, needs_sample
 from falcon._core.scaling import scale_packed
 from falcon._core.settle import row_norms_to_pack
 from falcon._core.units import NONE, to_pack
@@ -153,10 +153,7 @@ def make_packed(
             packed = _scaled(plan, packed, factor, chosen)
             if packed.scheme is not None:
                 packed = replace(packed, row_norms=row_norms_to_pack(factor, columns))
-    if keep_source:
-        return packed
-    some = source[:, columns_to_sample(source.shape[1])]
-    return replace(packed, source=None, sample=None if packed.error is None else some.copy())
+    return packed if keep_source else replace(packed, source=None)
 
 
 def _kept(plan: Plan, options: Options) -> dict[str, Any]:
@@ -193,7 +190,8 @@ def _packed(plan: Plan, source: Any, factor: Any, pack_again: Callable) -> Packe
     made = PackedOperand(*about, payload, source, pack_again, matmul, *known, panels=panels)
     made = replace(made, modulus=plan.options.one_modulus)
     if is_bound(problem, plan.options):
-        made = replace(made, error=plan.options.error)
+        lines = Lines.of(plan, source, 1).kept() if needs_sample(plan) else None
+        made = replace(made, error=plan.options.error, lines=lines)
     return made if arithmetic is None else replace(made, arithmetic=arithmetic.name)
 
 

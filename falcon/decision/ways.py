@@ -34,8 +34,9 @@ from .rates import rates
 # fast at 1280^3, 1.8 times at 1536^3), and float64 for integers, whose products are by then longer
 # than the pass over norms.
 _LEAST_SPLIT, _LEAST_SPLIT_ON_GPU, _LEAST_BY_FLOAT = 2e8, 6e9, 4e6
-# The same for rungs that round, of at least so many rows and columns: others are read once.
-_LEAST_RUNG, _FEWEST_LINES = 2.5e7, 16
+# The same for rungs that round, of at least so many terms, and rows and columns (Zen 3: 128 x 6000
+# x 128 takes twice as long as float32, 150 x 4000 x 150 1.25 times).
+_LEAST_RUNG, _FEWEST_TERMS, _FEWEST_LINES = 2.5e7, 128, 224
 # By what predicted times of other arithmetic are multiplied: it must take 5 % less time.
 _PRICE = 1 / 0.95
 
@@ -184,7 +185,8 @@ def rungs(
     found = [*own]
     if not problem.reproducible and options.scheme == "auto":
         found += _others(problem, options, backends)
-    is_large = problem.flops >= least and (min(problem.M, problem.N) >= _FEWEST_LINES or not least)
+    is_long = problem.K >= _FEWEST_TERMS and min(problem.M, problem.N) >= _FEWEST_LINES
+    is_large = problem.single.flops >= least and (is_long or not least)
     for row in rungs_of(problem) if is_large else ():
         for x in backends:
             if x.why_not(problem, row) is None and options.backend in ("auto", x.name):
@@ -246,16 +248,18 @@ def _promised(
     """
     error, found = options.error, []
     assert error is not None  # for type checkers
-    formula = problem.device is not None or may_compare(problem, options)
+    on_device, compares = problem.device is not None, may_compare(problem, options)
     finest = min((_unit(problem, x) for x in some), default=0.0)
     for x in some:
-        row = x.compute_type
-        if formula and (problem.device is not None or _unit(problem, x) > finest):
-            growth = growth_left(problem, options, row)
-            found += [x._replace(growth=growth)] * (growth >= least_growth(row))
-        elif proved_factor(_classical(problem, options, x, backends)) <= error:
+        row, plan = x.compute_type, _classical(problem, options, x, backends)
+        is_finest = _unit(problem, x) == finest
+        by_data = on_device or (compares and not (is_finest or x.backend.is_library))
+        growth = growth_left(problem, options, plan.method) if by_data else 0.0
+        if growth >= least_growth(row):
+            found.append(x._replace(growth=growth))
+        elif proved_factor(plan) <= error:
             found.append(x._replace(worst=error))
-        elif least and _unit(problem, x) == finest:
+        elif least and is_finest:
             found.append(x._replace(growth=least_growth(row)))
     return found
 

@@ -13,7 +13,7 @@ from falcon._cpu.extension import why_unavailable
 
 pytestmark = pytest.mark.skipif(why_unavailable() is not None, reason="no kernels")
 SINGLE = RUNGS[FLOAT64][0]
-SHAPES = (400, 500), (500, 350)
+SHAPES = (640, 500), (500, 400)
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_a_sample_that_errs_takes_the_next_rung(operands, monkeypatch, caplog):
             return wrong
 
     runner = sampled.SampledRunner(plan, Wrong.__new__(Wrong))
-    out = np.empty((400, 350))
+    out = np.empty((640, 400))
     with caplog.at_level(logging.INFO, logger="falcon"):
         runner(a, b, None, out)
     assert "may err by" in caplog.text
@@ -142,7 +142,7 @@ def test_a_sample_that_errs_takes_the_next_rung(operands, monkeypatch, caplog):
 @pytest.mark.parametrize("is_complex", [False, True])
 def test_c_is_added_in_its_own_type(operands, beta, is_complex):
     a, b = operands
-    c = np.random.default_rng(5).standard_normal((400, 350)) * 1e9
+    c = np.random.default_rng(5).standard_normal((640, 400)) * 1e9
     if is_complex:
         a, c = a * (1 + 2j), c * (1 - 1j)
         b = b.astype(complex)
@@ -255,7 +255,7 @@ def test_dask(operands):
     array = pytest.importorskip("dask.array")
     pytest.importorskip("falcon.dask")
     a, b = operands
-    x, y = array.from_array(a, chunks=(400, 250)), array.from_array(b, chunks=(250, 350))
+    x, y = array.from_array(a, chunks=(640, 250)), array.from_array(b, chunks=(250, 400))
     c = falcon.dask.matmul(x, y, error=2e-5).compute(scheduler="synchronous")
     assert 1e-9 < off(c, a, b) <= 2e-5
 
@@ -265,11 +265,11 @@ def test_torch(operands):
     pytest.importorskip("falcon.torch")
     a, b = (torch.from_numpy(x) for x in operands)
     assert 1e-9 < off(falcon.matmul(a, b, error=2e-5).numpy(), *operands) <= 2e-5
-    model = torch.nn.Linear(500, 350, bias=False, dtype=torch.float64)
+    model = torch.nn.Linear(500, 400, bias=False, dtype=torch.float64)
     with torch.no_grad():
         model.weight.copy_(b.T)
         layers = torch.nn.Sequential(model)
-        how = falcon.torch.LinearConfig(measure=False, rows=400)
+        how = falcon.torch.LinearConfig(measure=False, rows=640)
         falcon.torch.convert_(layers, how, error=2e-5, progress=False)
         assert 1e-9 < off(layers(a).numpy(), *operands) <= 2e-5
         falcon.torch.revert_(layers)

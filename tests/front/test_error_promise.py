@@ -15,7 +15,7 @@ from .test_error import off
 
 pytestmark = pytest.mark.skipif(why_unavailable() is not None, reason="no kernels")
 SINGLE, DOUBLE = RUNGS[FLOAT64][0], RUNGS[FLOAT32][0]
-N = 400
+N = 480
 
 
 @pytest.fixture
@@ -80,10 +80,11 @@ def test_a_setting_that_nothing_promises_is_as_accurate_as_can_be(dtype, error, 
 
 def test_a_pickled_plan_compares_too():
     a, b = np.full((N, 20_000), 0.1, np.float32), np.full((20_000, N), 0.3, np.float32)
-    plan = falcon.plan(a, b, error=1e-6)
+    plan = falcon.plan(a, b, error=2e-6)
     assert plan.method.compute_type is None
+    assert off(falcon.gemm(a, b, scheme="classical", backend="cpu"), a, b) > 2e-6
     for made in (plan, pickle.loads(pickle.dumps(plan))):
-        assert off(made(a, b), a, b) <= 1e-6
+        assert off(made(a, b), a, b) <= 2e-6
 
 
 SHAPES = [(1, 4096, 300), (8, 20_000, 500), (8, 100_000, 8), (50, 4000, 60), (200, 300, 200)]

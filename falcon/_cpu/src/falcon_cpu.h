@@ -210,6 +210,12 @@ int falcon_code_of(const falcon_program *program);
 void falcon_norms(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptrdiff_t len, ptrdiff_t line_stride,
                   ptrdiff_t k_stride, int threads, const void *units, double *sums, double *odd, const ptrdiff_t *cuts,
                   int segments, double *totals);
+/* found, 4 x lines: the squared 2-norm of each line; and, of sums that start anew after a slice of steps and are then
+ * added up, the sum over all steps of what the line's share of the sum so far is to that, squared: how many roundings
+ * of the whole product a sum has at most (falcon/_core/ladder.py).  The rest is room.  parts: elements of a step, 2 where
+ * real and imaginary ones lie in turn. */
+void falcon_roundings(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptrdiff_t len, ptrdiff_t line_stride,
+                      ptrdiff_t k_stride, int threads, ptrdiff_t slice, int parts, double *found);
 
 /* The sum of some matrices modulo p, see falcon_modulo (modulo.c). */
 void falcon_reduce(const falcon_kernel *kern, falcon_modulo *m, int threads);
