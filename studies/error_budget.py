@@ -20,8 +20,8 @@ import numpy as np
 import falcon
 from falcon._core import sampled
 
-SINGLE = [1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7]
-DOUBLE = [1e-2, 1e-4, 1e-5, 1e-6, 1e-7, 1e-9, 1e-12, 1e-14]
+SINGLE = [1e-1, 1e-2, 5e-3, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7]
+DOUBLE = [1e-1, 1e-2, 5e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-9, 1e-12, 1e-14]
 BUDGETS = {"float32": SINGLE, "float64": DOUBLE, "complex64": SINGLE, "complex128": DOUBLE}
 # From which error on products in float64 are exact beside it.
 FINE = 1e-11
@@ -60,6 +60,19 @@ def few_constants(r: Any, *s: int) -> np.ndarray:
     return x
 
 
+def few_of_two_values(r: Any, *s: int) -> np.ndarray:
+    """Return normal rows, of which six at one place have two values."""
+    x = normal(r, *s)
+    some = x[s[0] // 3 :][:6]
+    some[...] = np.where(some > 0, 0.1, 0.37)
+    return x
+
+
+def clusters(r: Any, *s: int) -> np.ndarray:
+    """Return rows near one of ten centres."""
+    return normal(r, 10, s[1])[r.integers(0, 10, s[0])] + 0.1 * normal(r, *s)
+
+
 def unit_rows(r: Any, *s: int) -> np.ndarray:
     """Return rows of norm 1, of which some are alike."""
     x = normal(r, *s)
@@ -85,6 +98,8 @@ KINDS = {
     "cauchy": lambda r, *s: np.abs(r.standard_cauchy(s)),
     "zipf counts": lambda r, *s: np.minimum(r.zipf(1.8, s), 1e6) * 0.1,
     "a few constants": few_constants,
+    "a few of two values": few_of_two_values,
+    "clusters": clusters,
     "two values": lambda r, *s: np.where(r.random(s) < 0.5, 0.1, 0.37),
     "signs": lambda r, *s: np.where(r.random(s) < 0.5, -0.3, 0.3),
     "beyond float32": lambda r, *s: normal(r, *s) * 10.0 ** r.choice([-45, 0], (s[0], 1)),

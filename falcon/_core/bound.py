@@ -86,6 +86,9 @@ def promised(plan: Any, roundings: float | None = None) -> float:
 
     `roundings`: those that were measured of the operands' lines (`ladder.py`).
     """
+    of_parts = None if plan.rewrite is None else plan.rewrite.promised(plan)
+    if of_parts is not None:
+        return float(of_parts)
     proved = proved_factor(plan)
     if plan.problem.device is None and not is_compared(plan):
         return proved

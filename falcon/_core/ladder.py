@@ -91,6 +91,11 @@ def promise(
     return scale * sqrt(count * (walk if is_walk else 1.0) + walk) + rest
 
 
+def most_roundings(problem: Problem, method: Any) -> int:
+    """Return the most roundings of any line: of one whose first element is all of it."""
+    return problem.K + ceil(problem.K / (method.slice or max(problem.K, 1)))
+
+
 def may_compare(problem: Problem, options: Options) -> bool:
     """Whether some entries of a product can be compared, and all made again."""
     # What is made again must not overwrite operands, nor c.

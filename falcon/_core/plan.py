@@ -355,8 +355,8 @@ class Plan:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the decision; chunks are computed again on the machine that loads it."""
-        names = ["why", "seconds", "guarded", "optional", "options", "rates"]
-        names += ["method", "parts", "rewrite"] if self.rewrite is not None else ["higher"]
+        names = ["why", "seconds", "guarded", "optional", "options", "rates", "higher"]
+        names += ["method", "parts", "rewrite"] if self.rewrite is not None else []
         fields = {name: getattr(self, name) for name in names}
         arguments = self.problem, self.backend, self.scheme, self.method.compute_type, fields
         return _restored, arguments

@@ -30,7 +30,8 @@ def summary(plan: Any) -> str:
     lines += () if plan.rewrite is None else (f"  {x}" for x in plan.rewrite.told(plan))
     exact = "exact" if p.is_exact else f"{plan.growth:.2f} x classical RMS error"
     exact += ", less where data have a mean" if may_centre(plan) else ""
-    lines.append(f"  growth     {exact}")
+    by_integers = plan.rewrite is not None and plan.rewrite.promised(plan) is not None
+    lines += [] if by_integers else [f"  growth     {exact}"]
     if is_bound(p, plan.options):
         lines.append(f"  error      {promised(plan):.1e} promised, {plan.options.error:.1e} asked")
     lines.append(f"  workspace  {plan.workspace / 2**20:.1f} MiB")
@@ -77,15 +78,18 @@ def _rungs(plan: Any) -> list[tuple[str, ...]]:
     p, error = plan.problem, plan.options.error
     rows: list[tuple[str, ...]] = [("arithmetic", "ms", "promises", "")]
     known = dict.fromkeys((*(x.method.compute_type for x in plan.candidates), *rungs_of(p), None))
-    chosen = min((x.total for x in plan.candidates if not x.refused), default=0.0)
+    chosen = sum(seconds for _, seconds in plan.seconds)
+    of_parts = plan.rewrite is not None
+    if of_parts:
+        rows.append((plan.label, f"{chosen * 1e3:.2f}", f"{promised(plan):.1e}", "chosen"))
     for row in known:
-        alike = [x for x in plan.candidates if x.method.compute_type is row]
+        alike = [x for x in plan.candidates if x.method.compute_type is row and not x.method.name]
         some = [x for x in alike if x.allowed]
         best = min(some, key=lambda x: x.total, default=None)
         ms, least = "", _least(plan, row)
         if best is not None:
             ms = f"{best.total * 1e3:.2f}"
-        if row is plan.method.compute_type:
+        if row is plan.method.compute_type and not of_parts:
             least, why = promised(plan), "chosen"
         elif least is None:
             why = plan.backend.why_not(p, row)
@@ -108,4 +112,4 @@ def _least(plan: Any, row: Any) -> float | None:
     if backend.why_not(p, row) is not None:
         return None
     method = backend.candidates(p, (None,), None, row)[0]
-    return promised(replace(plan, method=method, guarded=False))
+    return promised(replace(plan, method=method, guarded=False, rewrite=None))

@@ -45,6 +45,10 @@ class Rewrite:
         """Return an error bound for each entry: by default that of a product that is no other."""
         return error_bound(plan, a, b, proved)
 
+    def promised(self, plan: Any) -> float | None:
+        """Return the largest error over the norms that it promises; None: that of the method."""
+        return None
+
     def pack(self, plan: Any, b: Any) -> Any:
         """Return the payload of a packed B."""
         raise TypeError(f"no b is packed for {plan.label}")

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .bound import is_compared, norms, promised, proved_factor
-from .ladder import is_bound
+from .ladder import is_bound, most_roundings
 from .packed import PackedOperand
 from .runner import BatchRunner, BoundRun, Runner
 
@@ -39,22 +39,30 @@ again: Counter[str] = Counter()
 class Lines(NamedTuple):
     """What is known of an operand's lines: rows of A, or columns of B."""
 
-    roundings: float  # the most of any
+    most: float  # of what was measured: roundings
     at: np.ndarray  # which are compared
     x: np.ndarray  # a matrix of K rows; lines are its columns `of_x`
     of_x: Any
+    also: Any = None  # what else a runner knows of them
 
     @classmethod
     def of(cls, plan: Any, x: Any, axis: int) -> Lines:
         """Measure the rows (axis 0) or the columns (1) of an operand."""
-        counts = plan.backend.roundings(x, axis, plan)
-        most = float(counts.max(initial=0.0))
-        number = len(counts)
+        return cls.chosen(plan.backend.roundings(x, axis, plan), x if axis else x.T)
+
+    @classmethod
+    def chosen(cls, measured: np.ndarray, x: np.ndarray) -> Lines:
+        """Choose the columns of x that are compared, by what was measured of them; NaN: could not.
+
+        Those at fixed places, and those of which most was measured, and least but not 0.
+        """
+        most, number = float(measured.max(initial=0.0)), len(measured)
         fixed = (2 * np.arange(_FIXED) + 1) * number // (2 * _FIXED)
         few = min(_EXTREME, number)
-        ends = [np.argpartition(y, few - 1)[:few] for y in (-counts, np.where(counts, counts, inf))]
+        orders = -measured, np.where(measured, measured, inf)
+        ends = [np.argpartition(y, few - 1)[:few] for y in orders]
         at = np.unique(np.concatenate((fixed, *ends)))
-        return cls(most if most == most else inf, at, x if axis else x.T, at)
+        return cls(most if most == most else inf, at, x, at)
 
     def kept(self) -> Lines:
         """Return lines that do not need the operand."""
@@ -76,6 +84,8 @@ def needs_sample(plan: Any) -> bool:
 class SampledRunner(Runner):
     """A runner, and that of the next rung, for products that err by more than was asked for."""
 
+    _beyond_largest = _BEYOND_LARGEST
+
     def __init__(self, plan: Any, runner: Runner) -> None:
         self._plan, self._runner = plan, runner
         self._left = self._last = 0  # calls that take the next rung, and how many they were last
@@ -96,13 +106,13 @@ class SampledRunner(Runner):
     def _of_matrices(
         self, a: Any, b: Any, c: Any, out: Any, alpha: Any, beta: Any, mirror: Any
     ) -> BoundRun:
-        plan, compares = self._plan, needs_sample(self._plan)
+        plan, compares = self._plan, self._compares()
         overlaps = [x is not None and np.may_share_memory(x, out) for x in (a, _array(b), c)]
         apart = compares and any(overlaps[:2])  # operands that `out` would overwrite stay
         copies = compares and overlaps[2] and not apart
         empty = partial(np.empty, out.shape, out.dtype)
         written = empty() if apart else out
-        usual = self._runner.bind(a, b, c, written, alpha, beta, mirror)
+        usual = self._usual(a, b, c, written, alpha, beta, mirror)
 
         def higher(a: Any, b: Any, c: Any, out: Any, mirror: Any) -> None:
             b = b.source_to_redo(why=self._why) if isinstance(b, PackedOperand) else b
@@ -119,7 +129,7 @@ class SampledRunner(Runner):
                 higher(a, b, c, out, mirror)
                 return
             c_before, made = c.copy() if copies else c, empty() if apart else out
-            if usual(a, b, c, made, mirror):
+            if usual(lines, a, b, c, made, mirror):
                 self._note(b, "is out of range, or not finite")
             elif lines is not None:
                 where = np.ix_(lines[0].at, lines[1].at)
@@ -134,13 +144,25 @@ class SampledRunner(Runner):
 
         return run
 
+    def _compares(self) -> bool:
+        return needs_sample(self._plan)
+
+    def _usual(self, a: Any, b: Any, c: Any, out: Any, alpha: Any, beta: Any, mirror: Any) -> Any:
+        """Return what multiplies, and returns whether operands were not as they must be."""
+        made = self._runner.bind(a, b, c, out, alpha, beta, mirror)
+        return lambda lines, *given: made(*given)
+
     def _lines(self, a: Any, b: Any) -> tuple[Lines, Lines]:
         """Measure operands; of a packed one, that is known."""
-        known = b.lines if isinstance(b, PackedOperand) else None
-        return Lines.of(self._plan, a, 0), known or Lines.of(self._plan, b, 1)
+        plan, known = self._plan, b.lines if isinstance(b, PackedOperand) else None
+        most = float(most_roundings(plan.problem, plan.method))
+        if promised(plan, most) <= plan.options.error:  # of any lines
+            of_a = Lines.chosen(np.full(a.shape[0], most), a.T)
+            return of_a, known or Lines.chosen(np.full(b.shape[1], most), b)
+        return Lines.of(plan, a, 0), known or Lines.of(plan, b, 1)
 
     def _promised(self, of_a: Lines, of_b: Lines) -> float:
-        return promised(self._plan, sqrt(of_a.roundings * of_b.roundings))
+        return promised(self._plan, sqrt(of_a.most * of_b.most))
 
     def _error(self, of_a: Lines, of_b: Lines, found: Any, alpha: Any, added: Any) -> float:
         """Return how far entries are off, over the norms, or what all entries may be."""
@@ -169,7 +191,7 @@ class SampledRunner(Runner):
         if not some.size:
             return 0.0
         of_all = _BEYOND_RMS * np.sqrt(np.mean(np.square(some)))
-        return float(max(of_all, _BEYOND_LARGEST * some.max()))
+        return float(max(of_all, self._beyond_largest * some.max()))
 
     def _is_next(self) -> bool:
         if not self._left:

@@ -130,8 +130,8 @@ def choose_scaling(
         known = _totals(found, a, b, units)
         centring = _centring(plan, passes, found.squares, known, packed is not None, spare)
     rows, columns = found.squares
-    # An error that is named is that over the norms with means: what is left of constant lines, which
-    # are small, would count as much as others, and the roundings of their products have one sign.
+    # An error that is named is that over the norms with means: what is left of constant lines would
+    # count as much as others, and the roundings of their products have one sign.
     if centring is not None and not is_bound(p, plan.options):
         rows *= centring.residues[0]
         columns = columns * centring.residues[1]

@@ -145,6 +145,24 @@ cdef extern from "falcon_cpu.h" nogil:
         int terms, parts, is_unsigned
         falcon_numbers *numbers
     void falcon_reduce(const falcon_kernel *kern, falcon_modulo *m, int threads)
+    enum: FALCON_BYTE_STEPS
+    ctypedef struct falcon_bytes:
+        const void *x
+        int is_double
+        ptrdiff_t lines, len, line_stride, k_stride
+        signed char *to
+        double *peaks
+        double *squares
+    ctypedef struct falcon_products:
+        const int *x
+        const double *of_rows
+        const double *of_columns
+        double beta
+        void *c
+        int is_double
+        ptrdiff_t rows, columns, row_stride, column_stride
+    void falcon_quantise(const falcon_kernel *kern, const falcon_bytes *bytes, int threads)
+    void falcon_from_bytes(const falcon_kernel *kern, const falcon_products *products, int threads)
     const char *falcon_scheme_check(const falcon_scheme *scheme)
     int falcon_code_of(const falcon_program *program)
     enum: FALCON_OWN_TEAM

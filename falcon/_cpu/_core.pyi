@@ -105,6 +105,17 @@ def roundings(
     parts: int = 1,
 ) -> None: ...
 
+def quantise(x: Any, to: Any, numbers: Any, threads: int = 1, isa: str | None = None) -> None: ...
+def from_bytes(
+    x: Any,
+    of_rows: Any,
+    of_columns: Any,
+    c: Any,
+    beta: float = 0.0,
+    threads: int = 1,
+    isa: str | None = None,
+) -> None: ...
+
 NUMBERS: dict[Any, int]
 
 def modulo(

@@ -136,6 +136,16 @@ class CpuBackend(Host):
         """Return how many roundings sums of rows (axis 0) or columns (1) have: `ladder.py`."""
         return roundings(x, axis, plan)
 
+    def quantise(self, x: np.ndarray, to: np.ndarray, numbers: np.ndarray, threads: int) -> None:
+        """Write lines as integers of 8 bits: `falcon._core.quantised`."""
+        _core.quantise(x, to, numbers, threads, isa())
+
+    def from_bytes(
+        self, x: np.ndarray, rows: Any, columns: Any, c: np.ndarray, beta: float, threads: int
+    ) -> None:
+        """Write C = rows x columns + beta C."""
+        _core.from_bytes(x, rows, columns, c, beta, threads, isa())
+
     def again(self, a: np.ndarray, b: np.ndarray, isa: str = "generic") -> np.ndarray | None:
         """Multiply on this thread by the kernels of an instruction set; None: there are none."""
         from .each import Kernel  # imported when first needed

@@ -121,6 +121,7 @@ FLOORS = {
     "src/engine/plain.c": 6,
     "src/engine/peak.c": 5,
     "src/engine/modulo.c": 5,
+    "src/engine/quantise.c": 5,
     "src/engine/small.c": 8,
     "src/engine/driver.c": 9,
     "src/engine/batch.c": 10,
@@ -134,7 +135,7 @@ HEADERS = tuple(x.relative_to(HERE).as_posix() for x in sorted(HERE.glob("src/**
 
 CYTHON = "_core.pyx"
 #: Changing any of these, CYTHON or BASELINE builds the extension again.
-_PARTS = "given", "layout", "modulo", "norms", "small"
+_PARTS = "given", "layout", "modulo", "norms", "quantise", "small"
 DEPENDS = ("sources.py", "_capi.pxd", *(f"_{x}.pxi" for x in _PARTS))
 DEPENDS += HEADERS
 DEPENDS += tuple(name for isa in ISAS for name in isa.sources)

@@ -9,6 +9,7 @@ from falcon._core.ladder import is_bound
 from falcon._core.options import Options
 from falcon._core.plan import Backend, Method, Plan
 from falcon._core.problem import Problem
+from falcon._tools.locks import importing
 from falcon.schemes.catalogue import generation
 
 from .candidates import scheme_candidates
@@ -38,7 +39,12 @@ def decide(problem: Problem, options: Options, backends: Sequence[Backend]) -> P
         tuned_plan = choice and search.stored(choice)
         if tuned_plan:
             return tuned_plan
-    return search.plan()
+    found = search.plan()
+    if not is_bound(problem, options):
+        return found
+    with importing():
+        from .rewrites.quantised import faster
+    return faster(found, backends, decide)
 
 
 # Of what the key of a choice is the hash. It never changes: profiles hold keys alone.

@@ -217,6 +217,10 @@ void falcon_norms(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptr
 void falcon_roundings(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptrdiff_t len, ptrdiff_t line_stride,
                       ptrdiff_t k_stride, int threads, ptrdiff_t slice, int parts, double *found);
 
+/* Floats as 8-bit integers, and products of these as floats: see falcon_bytes and falcon_products (quantise.c). */
+void falcon_quantise(const falcon_kernel *kern, const falcon_bytes *bytes, int threads);
+void falcon_from_bytes(const falcon_kernel *kern, const falcon_products *products, int threads);
+
 /* The sum of some matrices modulo p, see falcon_modulo (modulo.c). */
 void falcon_reduce(const falcon_kernel *kern, falcon_modulo *m, int threads);
 

@@ -13,6 +13,7 @@
 #ifndef FALCON_KERNEL_IMPL_H
 #define FALCON_KERNEL_IMPL_H
 #include "modulo_impl.h"
+#include "quantise_impl.h"
 /* 1: the micro-kernel is that of tile_impl.h, and the including file defines the tile operations. */
 #ifndef TILES
 #define TILES 0

@@ -219,6 +219,8 @@ const falcon_kernel CAT3(falcon_kernel, ISA, X) = {
     .least_square = sizeof(T) == 4 ? 0x1p-106 : 0x1p-1002, /* the least normal number times 2^20 */
 #endif
     .modulo = modulo,
+    .quantise = quantise,
+    .from_bytes = from_bytes,
     .transposed = &TRANSPOSED,
 };
 #undef STR_

@@ -1,0 +1,103 @@
+"""Floats as 8-bit integers where an error that is named allows it, and where it is faster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from math import inf
+from typing import Any
+
+from falcon._core.dtypes import FLOAT32, FLOAT64, INT8, INT32
+from falcon._core.ladder import may_compare
+from falcon._core.method import Candidate
+from falcon._core.options import Options
+from falcon._core.plan import Backend, Part, Plan
+from falcon._core.problem import Problem
+from falcon._core.quantised import LONGEST, Quantised
+from falcon.decision.rates import rates
+from falcon.decision.search import search_for
+
+# Bytes of the sums of a block of rows, which are written and read once more.
+_BLOCK = 2**24
+# It must take 5 % less time than other arithmetic.
+_PRICE = 1 / 0.95
+
+
+def faster(plan: Plan, backends: Sequence[Backend], plan_for: Callable[..., Plan]) -> Plan:
+    """Return the plan by integers, if it promises the error and is predicted to be faster.
+
+    `plan`: by floats, which multiplies again what errs by more.
+    """
+    problem, options = plan.problem, plan.options
+    name = options.backend
+    able = [x for x in backends if not x.is_library and name in ("auto", x.name)]
+    if not able or not _fits(problem, options):
+        return plan
+    try:
+        made = _planned(plan, able[0], plan_for, backends)
+    except (TypeError, ValueError):  # no kernels, or a limit
+        return plan
+    limit = options.workspace_limit
+    if made.rewrite.promised(made) > options.error or (limit and made.workspace > limit):
+        return plan
+    return made if _total(made, backends) * _PRICE < _total(plan, backends) else plan
+
+
+def _fits(problem: Problem, options: Options) -> bool:
+    is_plain = not (problem.symmetric or problem.packed or problem.reproducible == "rows")
+    is_float = problem.operand is problem.result and problem.operand in (FLOAT32, FLOAT64)
+    return is_plain and is_float and problem.K <= LONGEST and may_compare(problem, options)
+
+
+def _total(plan: Plan, backends: Sequence[Backend]) -> float:
+    """Return a plan's predicted seconds."""
+    p, how = plan.problem, plan.method
+    if plan.seconds:
+        return sum(x for _, x in plan.seconds)
+    known = rates(plan.backend, p, backends, how.compute_type)
+    return plan.backend.predicted(p, how, known).total
+
+
+def by_floats(problem: Problem, options: Options, backends: Sequence[Backend]) -> Plan:
+    """Return the plan by floats."""
+    return search_for(problem, options, backends).plan()
+
+
+def _planned(
+    plan: Plan, backend: Backend, plan_for: Callable[..., Plan], backends: Sequence[Backend]
+) -> Plan:
+    p, options = plan.problem, plan.options
+    own: dict[str, Any] = {"error": None, "max_growth": inf, "check": "none", "scheme": "auto"}
+    own |= {"arithmetic": "native", "backend": backend.name, "workspace_limit": None}
+    of_parts = replace(options, given=frozenset(), **own)
+    count = -(-4 * p.M * p.N // _BLOCK)
+    rows = -(-p.M // count)
+    parts = []
+    for first in range(0, p.M, rows):
+        some = min(rows, p.M - first)
+        part = Problem.of_sizes((some, p.N, p.K), INT8, of_parts, result=INT32)
+        part = replace(part, threads=p.threads, reproducible=p.reproducible)
+        parts.append(Part(plan_for(part, of_parts, backends), rows=slice(first, first + some)))
+    first_plan = parts[0].plan
+    nbytes = (p.M + p.N) * p.K + 4 * rows * p.N + max(x.plan.workspace for x in parts)
+    about: dict[str, Any] = {"name": f"int8 {first_plan.label}", "workspace": nbytes, "layout": ()}
+    method = replace(first_plan.method, chunks=(rows, p.N, p.K), scheme=None, **about)
+    bandwidth = rates(backend, p, backends).bandwidth
+    passes = 1.5 * (p.M + p.N) * p.K / bandwidth, 2.0 * p.M * p.N / bandwidth
+    inner = sum(_total(x.plan, backends) for x in parts)
+    seconds = ("round A and B", passes[0]), ("multiply", inner), ("scale C", passes[1])
+    why = "its promise is within the error, and floats take longer"
+    return Plan(
+        p,
+        backend,
+        method,
+        why,
+        seconds,
+        table=lambda: (Candidate(method, seconds), *plan.candidates),
+        options=options,
+        parts=tuple(parts),
+        rewrite=Quantised(),
+        rates=plan.rates,
+        higher=partial(by_floats, p, options, backends),
+    )
