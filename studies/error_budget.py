@@ -170,7 +170,7 @@ def one_set(r: Any, most: int, told: dict[str, Any]) -> int:
 
 def main() -> None:
     """Multiply and print."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--products", type=int, default=1000)
     parser.add_argument("--most", type=int, default=2048, help="largest size")
     parser.add_argument("--seconds", type=float, default=1e9)

@@ -31,6 +31,8 @@ SMALL = {
     "dask_scale": (("--lines", "64", "--chunk", "16", "--workers", "1,4"),
                    ("16 tasks", "dask's places s", "COSMA GiB")),
     "element_types": (("64", "--rounds", "1"), ("uint8 x int8", "over X: median")),
+    "error_budget": (("--products", "4", "--most", "300", "--seed", "1"),
+                     ("products, 0 over the error",)),
     "first_call": (("300", "1"), ("fresh plan, ms", "np.matmul, repeated call, ms")),
     "noise": (("40,50,60", "--seconds", "0.1"), ("many short pairs", "of 5")),
     "on_dask": (("512", "256", "384", "--chunk", "128", "--rounds", "1", "--case-seconds", "0"),

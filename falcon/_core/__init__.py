@@ -20,6 +20,7 @@
     reals.py     complex matrices on GPUs as real ones: sizes, copies, the plan
     runner.py    Runner: what runs a plan; batches and cuts by other runners
     sampled.py   entries of a product are compared, and it is made again by the next arithmetic
+    quantised.py floats as 8-bit integers: what they promise, what runs them
     residues.py  what runs a product modulo p, and its memory
     bound.py     error bounds of a plan's products, growth of 16-bit schemes
     policy.py    Policy: when a backend's LCMAs are worth comparing, and what they must gain

@@ -65,8 +65,10 @@ BY_FLOAT32 = Arithmetic("float32", 1, 1.0, 2.0, "float32")
 BY_FLOAT64 = Arithmetic("float64", 1, 1.0, 2.0, "float64")
 # The same to bfloat16, summed in float32: the roundings of two elements are 2 times 2^-8.
 BY_BFLOAT16 = Arithmetic("bf16", 1, 1.0, 2.0**17 + 2.0**10, "bfloat16")
+# Rows and columns as integers of 8 bits (`quantised.py`).
+BY_INTEGERS = "int8"
 # Values of the option; the last three do nothing in host memory.
 NAMES = (
-    *("auto", "native", BY_FLOAT32.name, BY_FLOAT64.name, BY_BFLOAT16.name),
+    *("auto", "native", BY_INTEGERS, BY_FLOAT32.name, BY_FLOAT64.name, BY_BFLOAT16.name),
     *(x.name for x in (*SPLIT, BY_FLOAT16, TF32, FIXED)),
 )

@@ -42,7 +42,7 @@ from typing import Any
 
 from .arithmetic import TF32
 from .centring import has_means
-from .dtypes import BY_ARITHMETIC_ON_GPUS, FLOAT32, RUNGS, DType
+from .dtypes import BY_ARITHMETIC_ON_GPUS, FLOAT32, FLOAT64, RUNGS, DType
 from .options import Options
 from .problem import Problem
 
@@ -53,6 +53,8 @@ _LARGEST, _ROUNDING = 7.0, 0.41
 _TYPICAL, _FEW = 2.0, 1.5
 # From so many operations and lines on a sample and its measurement cost little.
 _LEAST_COMPARED, _FEWEST_LINES = 2e8, 128
+# Terms of integers of 8 bits whose sums have 32.
+LONGEST = 2**17 - 1
 # Growth is limited in such steps, so that the sets of schemes that keep a limit are few.
 _STEP, _MOST_GROWTH = 8, 64.0
 
@@ -89,6 +91,14 @@ def promise(
     count = typical if roundings is None else roundings
     is_walk = not centred or count > _FEW * typical
     return scale * sqrt(count * (walk if is_walk else 1.0) + walk) + rest
+
+
+def may_be_integers(problem: Problem) -> bool:
+    """Whether floats may be multiplied as integers of 8 bits (`quantised.py`)."""
+    p = problem
+    is_plain = p.device is None and not (p.symmetric or p.packed or p.weighted)
+    is_float = p.operand is p.result and p.operand in (FLOAT32, FLOAT64)
+    return is_plain and is_float and p.reproducible != "rows" and 0 < p.K <= LONGEST
 
 
 def most_roundings(problem: Problem, method: Any) -> int:

@@ -82,9 +82,10 @@ class Options:
     arithmetic: str = _option(
         "auto",
         "FALCON_ARITHMETIC",
-        """{"auto", "native", "float32", "float64", "bf16", "bf16x6", "bf16x3", "fp16x3", "tf32", "fixed"}
+        """{"auto", "native", "int8", "float32", "float64", "bf16", "bf16x6", "bf16x3", "fp16x3", "tf32", "fixed"}
         "float32": float64 and complex128 as float32; "float64": float32 and complex64 as float64;
-        "bf16": float32 and float64 as bfloat16; all in host memory. Of float32, three bfloat16
+        "bf16": float32 and float64 as bfloat16; "int8": these as integers of 8 bits, row by row and
+        column by column; all in host memory. Of float32, three bfloat16
         parts, as accurate, or two (`max_growth` 16); on a GPU two float16 parts, or TF32; "fixed":
         float64 there, in cuBLAS's fixed point.
         "auto" is "bf16x6", on a GPU "fp16x3", where that is faster, and "native" for a scheme by

@@ -24,9 +24,9 @@ import numpy as np
 from .bound import norms
 from .rewrite import Rewrite
 from .runner import Runner
-from .sampled import Lines, SampledRunner
+from .sampled import Lines, SampledRunner, most_error
 
-LARGEST, LONGEST = 127, 2**17 - 1  # of integers, and terms whose sums have 32 bits
+LARGEST = 127  # of integers
 # The largest of 10^7 normal errors is 5.3 times their RMS.
 _LARGEST = 7 / sqrt(12)
 # The largest magnitude of normal lines over their RMS; and of any line that keeps all bits.
@@ -59,7 +59,8 @@ class Quantised(Rewrite):
         crossed = np.multiply.outer(scales[0], sizes[1]), np.multiply.outer(sizes[0], scales[1])
         last = 2 * plan.problem.result.unit_roundoff * both
         if not proved:
-            return np.minimum(_LARGEST * np.hypot(*crossed) + last, plan.options.error * both)
+            found = _LARGEST * np.hypot(*crossed) + last
+            return np.minimum(found, most_error(plan) * both)
         steps = len(b)
         worst = sqrt(steps) / 2 * sum(crossed) + steps / 4 * np.multiply.outer(*scales)
         return np.asarray(worst + last)
@@ -134,5 +135,3 @@ class QuantisedRunner(SampledRunner):
             return False
 
         return run
-
-

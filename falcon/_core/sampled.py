@@ -13,6 +13,7 @@ import logging
 from collections import Counter
 from functools import partial
 from math import inf, sqrt
+from sys import float_info
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,6 +77,12 @@ def sampled(plan: Any, runner: Runner) -> Runner:
     return SampledRunner(plan, runner) if able and wanted else runner
 
 
+def most_error(plan: Any) -> float:
+    """Return the error that a plan's options name; none: any number."""
+    error = plan.options.error if is_bound(plan.problem, plan.options) else None
+    return float_info.max if error is None else float(error)
+
+
 def needs_sample(plan: Any) -> bool:
     """Whether entries are compared, as the promise is not proved."""
     return bool(is_compared(plan) and plan.options.error < proved_factor(plan))
@@ -86,7 +93,7 @@ class SampledRunner(Runner):
 
     _beyond_largest = _BEYOND_LARGEST
 
-    def __init__(self, plan: Any, runner: Runner) -> None:
+    def __init__(self, plan: Any, runner: Runner | None) -> None:
         self._plan, self._runner = plan, runner
         self._left = self._last = 0  # calls that take the next rung, and how many they were last
         self._why = ""  # of the last one
@@ -106,7 +113,7 @@ class SampledRunner(Runner):
     def _of_matrices(
         self, a: Any, b: Any, c: Any, out: Any, alpha: Any, beta: Any, mirror: Any
     ) -> BoundRun:
-        plan, compares = self._plan, self._compares()
+        plan, compares, error = self._plan, self._compares(), most_error(self._plan)
         overlaps = [x is not None and np.may_share_memory(x, out) for x in (a, _array(b), c)]
         apart = compares and any(overlaps[:2])  # operands that `out` would overwrite stay
         copies = compares and overlaps[2] and not apart
@@ -124,19 +131,19 @@ class SampledRunner(Runner):
                 higher(a, b, c, out, mirror)
                 return
             lines = self._lines(a, b) if compares else None
-            if lines is not None and self._promised(*lines) > plan.options.error:
+            if lines is not None and self._promised(*lines) > error:
                 self._note(b, "has lines that may err by more")
                 higher(a, b, c, out, mirror)
                 return
             c_before, made = c.copy() if copies else c, empty() if apart else out
             if usual(lines, a, b, c, made, mirror):
                 self._note(b, "is out of range, or not finite")
-            elif lines is not None:
+            elif lines is not None and error < float_info.max:
                 where = np.ix_(lines[0].at, lines[1].at)
                 added = 0.0 if c is None else np.multiply(c_before[where], beta)
                 largest = self._error(*lines, made[where], alpha, added)
-                if largest > plan.options.error:
-                    self._note(b, f"may err by {largest:.1e}, not {plan.options.error:.1e}")
+                if largest > error:
+                    self._note(b, f"may err by {largest:.1e}, not {error:.1e}")
                     higher(a, b, c_before, out, mirror)
                     return
             if apart:
@@ -149,6 +156,7 @@ class SampledRunner(Runner):
 
     def _usual(self, a: Any, b: Any, c: Any, out: Any, alpha: Any, beta: Any, mirror: Any) -> Any:
         """Return what multiplies, and returns whether operands were not as they must be."""
+        assert self._runner is not None  # for type checkers
         made = self._runner.bind(a, b, c, out, alpha, beta, mirror)
         return lambda lines, *given: made(*given)
 

@@ -93,7 +93,6 @@ def norms(
     totals: Any = None,
     units: Any = None,
 ) -> None: ...
-
 def roundings(
     x: Any,
     found: Any,
@@ -104,7 +103,6 @@ def roundings(
     kind: str | None = None,
     parts: int = 1,
 ) -> None: ...
-
 def quantise(x: Any, to: Any, numbers: Any, threads: int = 1, isa: str | None = None) -> None: ...
 def from_bytes(
     x: Any,

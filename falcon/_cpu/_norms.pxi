@@ -50,7 +50,7 @@ def norms(x, sums, int axis=0, int threads=1, isa=None, kind=None, cuts=None, to
 
 def roundings(x, found, ptrdiff_t slice, int axis=0, int threads=1, isa=None, kind=None,
               int parts=1):
-    """Squared 2-norms of the rows (axis 0) or columns (axis 1) of x, and how many roundings each has.
+    """Squared 2-norms of the rows (axis 0) or columns (axis 1) of x, and the roundings of each.
 
     found: float64, 4 x lines; the last two rows are room.  slice: steps that are summed from 0.
     parts: elements of a step, 2 where real and imaginary ones lie in turn.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 
-from falcon._core.ladder import is_bound
+from falcon._core.arithmetic import BY_INTEGERS
+from falcon._core.ladder import is_bound, may_be_integers
 from falcon._core.options import Options
 from falcon._core.plan import Backend, Method, Plan
 from falcon._core.problem import Problem
@@ -17,6 +19,7 @@ from .machine import profile
 from .rewrites import home_of
 from .search import search_for
 from .store import Choice
+from .ways import check_given
 
 
 def decide(problem: Problem, options: Options, backends: Sequence[Backend]) -> Plan:
@@ -27,6 +30,9 @@ def decide(problem: Problem, options: Options, backends: Sequence[Backend]) -> P
     Raises ValueError: the requested scheme, or every candidate, exceeds the workspace limit.
     Raises TypeError: the requested scheme, backend or arithmetic cannot run on the problem.
     """
+    if options.arithmetic == BY_INTEGERS and not may_be_integers(problem):
+        check_given(problem, options)
+        options = replace(options, arithmetic="auto")
     home = home_of(problem, options)
     if home is not None:
         rewritten: Plan = home.plan(problem, options, backends, decide)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from falcon._core.arithmetic import BY_FLOAT16
+from falcon._core.arithmetic import BY_FLOAT16, BY_INTEGERS
 from falcon._core.bound import promised, proved_factor
 from falcon._core.centring import classical_scheme
 from falcon._core.dtypes import (
@@ -98,6 +98,11 @@ def unfit(problem: Problem, options: Options) -> dict[str, str]:
     if row is not None and not problem.operand is problem.result is (left := row.left):
         types = f"{left} to {left}, not {problem.operand} to {problem.result}"
         found["arithmetic"] = f"arithmetic {name!r} multiplies {types}"
+    elif name == BY_INTEGERS:
+        found["arithmetic"] = (
+            f"arithmetic {name!r} multiplies float32 or float64 in host memory, by a B that is "
+            f"neither packed nor A's transpose, without weights; these are {problem.operand}"
+        )
     elif row is None and name not in ("auto", "native"):
         other = "GPU" if is_here else "host"
         found["arithmetic"] = f"arithmetic {name!r} is for matrices in {other} memory"

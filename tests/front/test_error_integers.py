@@ -198,3 +198,35 @@ def test_kernels_refuse_what_does_not_fit(which):
             to = wrong.get(which, to) if which == "to" else to
             numbers = wrong[which] if which == "numbers" else numbers
             backend._core.quantise(wrong[which] if which == "strides" else x, to, numbers)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 40, 5), (300, 200, 100)])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_integers_by_name(shape, dtype):
+    rng = np.random.default_rng(4)
+    a, b = (rng.standard_normal(x).astype(dtype) for x in (shape[:2], shape[1:]))
+    c = falcon.gemm(a, b, arithmetic="int8")
+    assert off(c, a, b, by_integers(a.astype("f8"), b.astype("f8"))) < 1e-3
+    whole = rng.integers(-126, 127, (2, 90, 90)).astype(dtype)
+    whole[:, 0] = whole[:, :, 0] = 127  # scales are 1
+    np.testing.assert_array_equal(falcon.matmul(*whole, arithmetic="int8"), whole[0] @ whole[1])
+    a[0] = np.nan
+    assert np.isnan(falcon.gemm(a, b, arithmetic="int8")[0]).all()
+
+
+def test_integers_by_name_are_for_what_they_fit(operands):
+    a, b = operands
+    for call in (
+        lambda: falcon.gemm(a + 0j, b + 0j, arithmetic="int8"),
+        lambda: falcon.gram(a, arithmetic="int8"),
+        lambda: falcon.pack(b, arithmetic="int8"),
+        lambda: falcon.matmul(a, b, arithmetic="int8", backend="numpy"),
+    ):
+        with pytest.raises(TypeError, match="arithmetic 'int8'"):
+            call()
+    with pytest.raises(ValueError, match="workspace_limit is 1000 bytes; integers take"):
+        falcon.matmul(a, b, arithmetic="int8", workspace_limit=1000)
+    with falcon.config(arithmetic="int8"):
+        assert off(falcon.matmul(a, b), a, b) > 1e-4
+        assert off(falcon.gram(a), a.T, a) < 1e-14
+        assert off((a + 0j) @ b, a + 0j, b) < 1e-14

@@ -212,8 +212,8 @@ void falcon_norms(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptr
                   int segments, double *totals);
 /* found, 4 x lines: the squared 2-norm of each line; and, of sums that start anew after a slice of steps and are then
  * added up, the sum over all steps of what the line's share of the sum so far is to that, squared: how many roundings
- * of the whole product a sum has at most (falcon/_core/ladder.py).  The rest is room.  parts: elements of a step, 2 where
- * real and imaginary ones lie in turn. */
+ * of the whole product a sum has at most (falcon/_core/ladder.py).  The rest is room.  parts: elements of a step, 2
+ * where real and imaginary ones lie in turn. */
 void falcon_roundings(const falcon_kernel *kern, const void *x, ptrdiff_t lines, ptrdiff_t len, ptrdiff_t line_stride,
                       ptrdiff_t k_stride, int threads, ptrdiff_t slice, int parts, double *found);
 

@@ -7,6 +7,7 @@
 
     triangle.py    x.T @ x: a block off the diagonal, two triangles on it
     residues.py    modulo p: residues, as products of few bits, in slices of K
+    quantised.py   floats as 8-bit integers: by name, or where an error that is named allows it
     falcon._core.reals    complex matrices on a GPU: a real product
 """
 
@@ -16,6 +17,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from falcon._core.arithmetic import BY_INTEGERS
+from falcon._core.ladder import may_be_integers
 from falcon._core.options import Options
 from falcon._core.problem import Problem
 from falcon._tools.locks import importing
@@ -34,6 +37,10 @@ class Rule(NamedTuple):
 RULES = (
     Rule(lambda x, _: x.operand.is_complex and x.device is not None, "falcon._core.reals"),
     Rule(lambda _, how: how.modulus is not None, "falcon.decision.rewrites.residues"),
+    Rule(
+        lambda x, how: how.arithmetic == BY_INTEGERS and may_be_integers(x),
+        "falcon.decision.rewrites.quantised",
+    ),
     Rule(
         lambda x, how: bool(x.symmetric) and how.scheme != "classical",
         "falcon.decision.rewrites.triangle",

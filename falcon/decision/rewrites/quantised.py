@@ -8,13 +8,14 @@ from functools import partial
 from math import inf
 from typing import Any
 
-from falcon._core.dtypes import FLOAT32, FLOAT64, INT8, INT32
-from falcon._core.ladder import may_compare
+from falcon._core.bound import promised
+from falcon._core.dtypes import INT8, INT32
+from falcon._core.ladder import may_be_integers, may_compare
 from falcon._core.method import Candidate
 from falcon._core.options import Options
 from falcon._core.plan import Backend, Part, Plan
 from falcon._core.problem import Problem
-from falcon._core.quantised import LONGEST, Quantised
+from falcon._core.quantised import Quantised
 from falcon.decision.rates import rates
 from falcon.decision.search import search_for
 
@@ -22,6 +23,25 @@ from falcon.decision.search import search_for
 _BLOCK = 2**24
 # It must take 5 % less time than other arithmetic.
 _PRICE = 1 / 0.95
+
+
+def plan(
+    problem: Problem, options: Options, backends: Sequence[Backend], plan_for: Callable[..., Plan]
+) -> Plan:
+    """Plan a product by integers by name; what they cannot hold is multiplied by floats.
+
+    Raises TypeError: no backend that is asked for has kernels.
+    Raises ValueError: they exceed the workspace limit.
+    """
+    usual = by_floats(problem, replace(options, arithmetic="native"), backends)
+    able = [x for x in backends if not x.is_library and options.backend in ("auto", x.name)]
+    if not able:
+        raise TypeError(f"arithmetic {options.arithmetic!r} runs by falcon's kernels, not by a library")
+    made = replace(_planned(usual, able[0], plan_for, backends), why="asked for", options=options)
+    limit = options.workspace_limit
+    if limit is not None and made.workspace > limit:
+        raise ValueError(f"workspace_limit is {limit} bytes; integers take {made.workspace}")
+    return made
 
 
 def faster(plan: Plan, backends: Sequence[Backend], plan_for: Callable[..., Plan]) -> Plan:
@@ -32,22 +52,16 @@ def faster(plan: Plan, backends: Sequence[Backend], plan_for: Callable[..., Plan
     problem, options = plan.problem, plan.options
     name = options.backend
     able = [x for x in backends if not x.is_library and name in ("auto", x.name)]
-    if not able or not _fits(problem, options):
+    if not able or not (may_be_integers(problem) and may_compare(problem, options)):
         return plan
     try:
         made = _planned(plan, able[0], plan_for, backends)
     except (TypeError, ValueError):  # no kernels, or a limit
         return plan
-    limit = options.workspace_limit
-    if made.rewrite.promised(made) > options.error or (limit and made.workspace > limit):
+    error, limit = options.error or 0.0, options.workspace_limit
+    if promised(made) > error or (limit is not None and made.workspace > limit):
         return plan
     return made if _total(made, backends) * _PRICE < _total(plan, backends) else plan
-
-
-def _fits(problem: Problem, options: Options) -> bool:
-    is_plain = not (problem.symmetric or problem.packed or problem.reproducible == "rows")
-    is_float = problem.operand is problem.result and problem.operand in (FLOAT32, FLOAT64)
-    return is_plain and is_float and problem.K <= LONGEST and may_compare(problem, options)
 
 
 def _total(plan: Plan, backends: Sequence[Backend]) -> float:

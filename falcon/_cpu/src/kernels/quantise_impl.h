@@ -8,7 +8,7 @@
     static inline BITS magnitude_##T(T x) {                                                                            \
         BITS b;                                                                                                        \
         memcpy(&b, &x, sizeof b);                                                                                      \
-        return b & (BITS)~((BITS)1 << (8 * sizeof b - 1));                                                             \
+        return b & (BITS) ~((BITS)1 << (8 * sizeof b - 1));                                                            \
     }                                                                                                                  \
     static inline int8_t nearest_##T(T x) {                                                                            \
         BITS b;                                                                                                        \
