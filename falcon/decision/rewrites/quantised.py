@@ -36,7 +36,7 @@ def plan(
     usual = by_floats(problem, replace(options, arithmetic="native"), backends)
     able = [x for x in backends if not x.is_library and options.backend in ("auto", x.name)]
     if not able:
-        raise TypeError(f"arithmetic {options.arithmetic!r} runs by falcon's kernels, not by a library")
+        raise TypeError(f"arithmetic {options.arithmetic!r} is by falcon's kernels, no library's")
     made = replace(_planned(usual, able[0], plan_for, backends), why="asked for", options=options)
     limit = options.workspace_limit
     if limit is not None and made.workspace > limit:
