@@ -3,8 +3,8 @@
 `ladder.py` says what a plan promises. Where the worst case is worse, the roundings of all lines are
 measured first, by which the promise is that of the data. Dot products of some lines are then formed
 in float64: of those with the most and the fewest roundings, and of some at places that depend on
-the shape alone. A product that errs by more, or may, is made again by the next rung. All of that
-depends on the operands alone, so that results are reproducible.
+the shape alone. A product that errs by more, or may, is made again by the next rung, and so are
+the next ones, at first; with ``reproducible=True`` it depends on its operands alone.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from sys import float_info
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from falcon._tools.lazy import lazy
 
 from .bound import is_compared, norms, promised, proved_factor
 from .ladder import is_bound, most_roundings
@@ -160,13 +162,18 @@ class SampledRunner(Runner):
         made = self._runner.bind(a, b, c, out, alpha, beta, mirror)
         return lambda lines, *given: made(*given)
 
+    @lazy
+    def _for_all(self) -> float:
+        """The most roundings of any line, if that of all lines is promised; else 0."""
+        most = float(most_roundings(self._plan.problem, self._plan.method))
+        return most if promised(self._plan, most) <= most_error(self._plan) else 0.0
+
     def _lines(self, a: Any, b: Any) -> tuple[Lines, Lines]:
-        """Measure operands; of a packed one, that is known."""
+        """Measure operands, where that matters; of a packed one, it is known."""
         plan, known = self._plan, b.lines if isinstance(b, PackedOperand) else None
-        most = float(most_roundings(plan.problem, plan.method))
-        if promised(plan, most) <= plan.options.error:  # of any lines
-            of_a = Lines.chosen(np.full(a.shape[0], most), a.T)
-            return of_a, known or Lines.chosen(np.full(b.shape[1], most), b)
+        if self._for_all:
+            of_a = Lines.chosen(np.full(a.shape[0], self._for_all), a.T)
+            return of_a, known or Lines.chosen(np.full(b.shape[1], self._for_all), b)
         return Lines.of(plan, a, 0), known or Lines.of(plan, b, 1)
 
     def _promised(self, of_a: Lines, of_b: Lines) -> float:
@@ -191,7 +198,7 @@ class SampledRunner(Runner):
             off -= lost + _coarser(found, p) * np.abs(exact)
             off = np.divide(off, size, out=np.zeros_like(size), where=size > 0)
         # Where c is much larger than the product, nothing is left of its error.
-        wanted = np.isfinite(exact) & np.isfinite(size) & (lost <= self._plan.options.error * size)
+        wanted = np.isfinite(exact) & np.isfinite(size) & (lost <= most_error(self._plan) * size)
         if p.symmetric in ("lower", "upper"):
             below = of_a.at[:, None] >= of_b.at
             wanted &= below if p.symmetric == "lower" else ~below

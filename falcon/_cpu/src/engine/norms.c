@@ -76,13 +76,13 @@ static void do_roundings(void *job, ptrdiff_t first, ptrdiff_t end) {
         for (ptrdiff_t k = 0, steps; k < j->len; k += steps) {
             const ptrdiff_t left = FL_MIN(j->slice - k % j->slice, j->len - k);
             steps = FL_MIN(FALCON_TOTAL_RUN, left);
-            const double weight = 0.5 * (double)steps / j->parts;
+            const double sums = (double)steps / j->parts;
             const int ends = steps == left;
             memset(run + l, 0, (size_t)some * sizeof *run);
             add_steps(j, i + l, some, k, steps, run + l, NULL, NULL, NULL);
             for (ptrdiff_t m = l; m < l + some; m++) {
                 const double before = so_far[m], after = before + run[m];
-                found[m] += weight * (before * before + after * after);
+                found[m] += 0.5 * ((sums - 1) * before * before + (sums + 1) * after * after);
                 so_far[m] = ends ? 0 : after;
                 squares[m] += ends ? after : 0;
                 found[m] += ends ? squares[m] * squares[m] : 0;
