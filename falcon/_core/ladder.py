@@ -126,6 +126,9 @@ def coarser(plan: Any) -> float:
             own = replace(x.method, compute_type=None)
             by, usual = (promise(p, y, x.growth, centred=False) for y in (x.method, own))
             found = max(found, by / usual)
+        most = None if x.rewrite is None else x.rewrite.most_error(x)
+        if most is not None:
+            found = max(found, most / promise(p, x.method, centred=False))
     return found
 
 

@@ -51,6 +51,10 @@ class Quantised(Rewrite):
         share = 2 * (_TYPICAL / LARGEST) ** 2 / max(p.K, 1) if share is None else share
         return _LARGEST * sqrt(share) + 2 * float(p.result.unit_roundoff)
 
+    def most_error(self, plan: Any) -> float:
+        """Return the same for lines of which one element is all."""
+        return self.promised(plan, 2 / LARGEST**2)
+
     def error_bound(self, plan: Any, a: np.ndarray, b: np.ndarray, proved: bool) -> np.ndarray:
         """Return the promise by these operands, or what any operands of such scales may err by."""
         sizes = norms(a, 1), norms(b, 0)

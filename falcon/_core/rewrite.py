@@ -49,6 +49,10 @@ class Rewrite:
         """Return the largest error over the norms that it promises; None: that of the method."""
         return None
 
+    def most_error(self, plan: Any) -> float | None:
+        """Return the same for operands of any lines."""
+        return None
+
     def pack(self, plan: Any, b: Any) -> Any:
         """Return the payload of a packed B."""
         raise TypeError(f"no b is packed for {plan.label}")

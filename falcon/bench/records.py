@@ -13,6 +13,7 @@ from typing import Any
 
 import falcon
 from falcon._core.dtypes import dtype_of
+from falcon._core.ladder import coarser
 from falcon._tools.files import read_file
 from falcon._tools.timing import Estimate, Record
 
@@ -100,8 +101,7 @@ def case_entry(
 
 def plan_entry(plan: Any) -> dict[str, Any]:
     """Return the entry of falcon's plan; growth counts from sums in the operands' own type."""
-    units = [x.summed.unit_roundoff for x in (plan.operand, plan.problem.operand)]
-    growth = plan.growth * max(1.0, units[0] / (units[1] or 1.0))
+    growth = plan.growth * coarser(plan)
     return {"backend": plan.backend.name, "scheme": plan.label,
             "workspace": plan.workspace, "growth": growth}  # fmt: skip
 

@@ -44,7 +44,7 @@ def format_summary(cases: list[dict[str, Any]]) -> str:
             name, f"{x['M']}x{x['N']}x{x['K']}",
             *(f"{y['gflops']:.1f}" if y else "" for y in (mine, numpy)),
             *map(ratio_cell, (_over_numpy([x], side) for side in (FALCON, PACKED))),
-            f"{errors[0] / errors[1]:.2f}" if len(errors) == 2 and all(errors) else "",
+            _times(errors[0] / errors[1]) if len(errors) == 2 and all(errors) else "",
             mine["plan"]["scheme"] if mine and mine["plan"] else "",
         ))  # fmt: skip
     groups = {f"{count} rows": [x for x in cases if x["M"] == count] for count in _rows(cases)}
@@ -86,6 +86,10 @@ def answer(document: dict[str, Any]) -> str:
         told = f"its choices are by rates of another machine ({other}): this one's are not shipped;"
         lines[:0] = [told, "python -m falcon tune measures them (a minute), for better choices"]
     return "\n".join(lines)
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.2f}" if ratio < 1000 else f"{ratio:.1e}"
 
 
 def _speed(found: list[Estimate], other: str = "NumPy's speed") -> str:

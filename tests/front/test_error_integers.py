@@ -230,3 +230,16 @@ def test_integers_by_name_are_for_what_they_fit(operands):
         assert off(falcon.matmul(a, b), a, b) > 1e-4
         assert off(falcon.gram(a), a.T, a) < 1e-14
         assert off((a + 0j) @ b, a + 0j, b) < 1e-14
+
+
+@pytest.mark.parametrize("how", [{"error": ERROR}, {"arithmetic": "int8"}])
+@pytest.mark.parametrize("kind", ["", "heavy tails", "two values"])
+def test_products_are_verified_to_what_integers_may_err_by(operands, how, kind, caplog):
+    a, b = (DATA[kind](x) if kind else x for x in operands)
+    if kind == "heavy tails" and "error" not in how:
+        with pytest.warns(RuntimeWarning, match="rounding may hide 1 of the product"):
+            falcon.gemm(a, b, check="verify", **how)
+        return
+    c = falcon.gemm(a, b, check="verify", **how)
+    assert not caplog.records
+    assert off(c, a, b) > 1e-5 or kind
