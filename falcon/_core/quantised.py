@@ -7,9 +7,10 @@
 
 Every element is off by up to s / 2, in the RMS by ``s / sqrt(12)`` whatever it is multiplied by. So
 the RMS error of c_ij over the norms is ``sqrt((s_i / norm(a_i))^2 + (t_j / norm(b_j))^2) /
-sqrt(12)``, where lines are not of few different values, and the promise is seven times that. Scales
-and norms of all lines are measured in each call, while integers are formed. Lines with outliers
-have large ones; a product that may err by more is made by the next rung.
+sqrt(12)``, and the promise is seven times that. What rounding took from a line of few different
+values may be parallel to it, or to ones; where either is more than chance makes it, it is added.
+All of that is measured in each call, while integers are formed. A product that may err by more is
+made by the next rung.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from .sampled import Lines, SampledRunner, most_error
 LARGEST = 127  # of integers
 # The largest of 10^7 normal errors is 5.3 times their RMS.
 _LARGEST = 7 / sqrt(12)
+# Of as many lines as there may be, the largest of normal numbers is so many times their RMS.
+_CHANCE = 4.5
 # The largest magnitude of normal lines over their RMS; and of any line that keeps all bits.
 _TYPICAL, _LEAST = 5.5, 2.0**-90
 
@@ -79,8 +82,6 @@ class Quantised(Rewrite):
 class QuantisedRunner(SampledRunner):
     """What multiplies as integers, compares entries, and makes the product again if it must."""
 
-    _beyond_largest = 2.0  # every element errs by as much, whatever the products
-
     def __init__(self, plan: Any) -> None:
         super().__init__(plan, None)
         self._parts = [(x.rows, x.plan.runner) for x in plan.parts]
@@ -98,28 +99,33 @@ class QuantisedRunner(SampledRunner):
             x = np.array(x, kind, order="K")
         if x.itemsize not in x.strides:
             x = np.ascontiguousarray(x)
-        numbers = np.empty((2, len(x)))
+        numbers = np.empty((4, len(x)))
         by_lines = x.strides[1] == x.itemsize
         integers = np.empty(x.shape if by_lines else x.shape[::-1], np.int8)
         integers = integers if by_lines else integers.T
         plan.backend.quantise(x, integers, numbers, plan.threads)
-        scales, squares = numbers
+        scales, squares, along, mean = numbers
         scales /= LARGEST
         fits = (scales == 0) | ((scales > _LEAST) & (scales < 1 / _LEAST))
         with np.errstate(all="ignore"):
             shares = np.where(fits, np.where(squares, 1 / squares, 0.0), np.nan)
-        return Lines.chosen(shares, x.T)._replace(also=(integers.T if axis else integers, scales))
+            sizes = np.abs(along) * shares, np.abs(mean) * np.sqrt(shares / x.shape[1])
+            by_chance, sizes_of_lines = _CHANCE * np.sqrt(shares / 12), squares * scales**2
+            beyond = sum(np.maximum(y - by_chance, 0) for y in sizes).max(initial=0.0)
+        of_x = integers.T if axis else integers, scales, float(beyond)
+        return Lines.chosen(shares, x.T)._replace(squares=sizes_of_lines, also=of_x)
 
     def _promised(self, of_a: Lines, of_b: Lines) -> float:
         how: Quantised = self._plan.rewrite
-        return how.promised(self._plan, of_a.most + of_b.most)
+        alike = of_a.also[2] + of_b.also[2]
+        return how.promised(self._plan, of_a.most + of_b.most) + float(alike)
 
     def _usual(self, a: Any, b: Any, c: Any, out: Any, alpha: Any, beta: Any, mirror: Any) -> Any:
         plan = self._plan
         most = max(len(range(*x.indices(len(out)))) for x, _ in self._parts)
 
         def run(lines: Any, a: Any, b: Any, c: Any, out: Any, mirror: Any = None) -> bool:
-            (left, of_rows), (right, of_columns) = (x.also for x in lines)
+            (left, of_rows, _), (right, of_columns, _) = (x.also for x in lines)
             right = np.ascontiguousarray(right)
             whole = out.dtype == plan.problem.result.numpy and out.flags.aligned
             target = out if whole else np.empty(out.shape, plan.problem.result.numpy)

@@ -2,8 +2,9 @@
 
 `ladder.py` says what a plan promises. Where the worst case is worse, the roundings of all lines are
 measured first, by which the promise is that of the data. Dot products of some lines are then formed
-in float64: of those with the most and the fewest roundings, and of some at places that depend on
-the shape alone. A product that errs by more, or may, is made again by the next rung, and so are
+in float64: of those with the most and the fewest roundings, of those that are most parallel, by C
+itself, since roundings of lines that are alike may have one sign, and of some at places that depend
+on the shape alone. A product that errs by more, or may, is made again by the next rung, and so are
 the next ones, at first; with ``reproducible=True`` it depends on its operands alone.
 """
 
@@ -27,12 +28,13 @@ from .runner import BatchRunner, BoundRun, Runner
 
 _log = logging.getLogger("falcon")
 
-# Lines of a sample at fixed places; those with the most, and with the fewest, roundings; and steps
-# of K that are converted at a time.
-_FIXED, _EXTREME, _STEPS = 8, 4, 16384
-# The largest error of all entries may be so many times the RMS error of these; and, where a few
-# products are most of an entry, as in outlier features, so many times their largest.
-_BEYOND_RMS, _BEYOND_LARGEST = 6.0, 4.0
+# Lines of a sample at fixed places; those with the most, and with the fewest, roundings; entries of
+# lines that are most parallel; and steps of K that are converted at a time.
+_FIXED, _EXTREME, _PARALLEL, _STEPS = 8, 4, 24, 8192
+# Entries of most parallel lines with which those are compared that a scheme adds to them.
+_ADDED = 12
+# The largest error of all entries may be so many times the RMS error of these, and their largest.
+_BEYOND_RMS, _BEYOND_LARGEST = 6.0, 2.0
 # Calls that take the next rung at once after one whose sample erred: at first, and at most.
 _FEWEST, _LONGEST = 8, 1024
 # Products that were made again, by their plan's label.
@@ -46,12 +48,14 @@ class Lines(NamedTuple):
     at: np.ndarray  # which are compared
     x: np.ndarray  # a matrix of K rows; lines are its columns `of_x`
     of_x: Any
+    squares: np.ndarray | None = None  # squared norms of all, if they were measured
     also: Any = None  # what else a runner knows of them
 
     @classmethod
     def of(cls, plan: Any, x: Any, axis: int) -> Lines:
         """Measure the rows (axis 0) or the columns (1) of an operand."""
-        return cls.chosen(plan.backend.roundings(x, axis, plan), x if axis else x.T)
+        counts, squares = plan.backend.roundings(x, axis, plan)
+        return cls.chosen(counts, x if axis else x.T)._replace(squares=squares)
 
     @classmethod
     def chosen(cls, measured: np.ndarray, x: np.ndarray) -> Lines:
@@ -70,6 +74,11 @@ class Lines(NamedTuple):
     def kept(self) -> Lines:
         """Return lines that do not need the operand."""
         return self._replace(x=self.x[:, self.of_x], of_x=slice(None))
+
+    def and_also(self, at: np.ndarray, x: Any) -> Lines:
+        """Return these and others of the operand."""
+        at = np.union1d(self.at, at)
+        return self._replace(at=at, x=x, of_x=at)
 
 
 def sampled(plan: Any, runner: Runner) -> Runner:
@@ -93,8 +102,6 @@ def needs_sample(plan: Any) -> bool:
 class SampledRunner(Runner):
     """A runner, and that of the next rung, for products that err by more than was asked for."""
 
-    _beyond_largest = _BEYOND_LARGEST
-
     def __init__(self, plan: Any, runner: Runner | None) -> None:
         self._plan, self._runner = plan, runner
         self._left = self._last = 0  # calls that take the next rung, and how many they were last
@@ -115,7 +122,8 @@ class SampledRunner(Runner):
     def _of_matrices(
         self, a: Any, b: Any, c: Any, out: Any, alpha: Any, beta: Any, mirror: Any
     ) -> BoundRun:
-        plan, compares, error = self._plan, self._compares(), most_error(self._plan)
+        plan, error = self._plan, most_error(self._plan)
+        compares = self._compares() and not (isinstance(b, PackedOperand) and b.lines is None)
         overlaps = [x is not None and np.may_share_memory(x, out) for x in (a, _array(b), c)]
         apart = compares and any(overlaps[:2])  # operands that `out` would overwrite stay
         copies = compares and overlaps[2] and not apart
@@ -141,6 +149,7 @@ class SampledRunner(Runner):
             if usual(lines, a, b, c, made, mirror):
                 self._note(b, "is out of range, or not finite")
             elif lines is not None and error < float_info.max:
+                lines = self._with_parallel(lines, a, _array(b), made)
                 where = np.ix_(lines[0].at, lines[1].at)
                 added = 0.0 if c is None else np.multiply(c_before[where], beta)
                 largest = self._error(*lines, made[where], alpha, added)
@@ -176,6 +185,20 @@ class SampledRunner(Runner):
             return of_a, known or Lines.chosen(np.full(b.shape[1], self._for_all), b)
         return Lines.of(plan, a, 0), known or Lines.of(plan, b, 1)
 
+    def _with_parallel(self, lines: tuple[Lines, Lines], a: Any, b: Any, c: Any) -> Any:
+        """Add lines that are most parallel, if their norms were measured."""
+        of_a, of_b = lines
+        if b is None or of_a.squares is None or of_b.squares is None:
+            return lines
+        squares = of_a.squares, of_b.squares
+        plan = self._plan
+        found = plan.backend.most_parallel(c, squares, _PARALLEL, plan.threads)
+        if plan.scheme is not None:  # which adds lines of blocks: so are those that are added
+            parts, chunks = (plan.scheme.m, plan.scheme.n), plan.method.chunks
+            some = zip(found, c.shape, chunks, parts, strict=False)
+            found = tuple(_with_added(x, *sizes) for x, *sizes in some)
+        return of_a.and_also(found[0], a.T), of_b.and_also(found[1], b)
+
     def _promised(self, of_a: Lines, of_b: Lines) -> float:
         return promised(self._plan, sqrt(of_a.most * of_b.most))
 
@@ -206,7 +229,7 @@ class SampledRunner(Runner):
         if not some.size:
             return 0.0
         of_all = _BEYOND_RMS * np.sqrt(np.mean(np.square(some)))
-        return float(max(of_all, self._beyond_largest * some.max()))
+        return float(max(of_all, _BEYOND_LARGEST * some.max()))
 
     def _is_next(self) -> bool:
         if not self._left:
@@ -226,6 +249,14 @@ class SampledRunner(Runner):
         if not plan.problem.reproducible and _array(b) is not None:
             self._last = min(max(2 * self._last, _FEWEST), _LONGEST)
             self._left = self._last - 1
+
+
+def _with_added(lines: np.ndarray, count: int, chunk: int, parts: int) -> np.ndarray:
+    """Return lines, and those that a scheme adds to some, in passes over so many of `count`."""
+    block, some = -(-chunk // parts), lines[:_ADDED]
+    first = some // chunk * chunk + some % chunk % block
+    found = (first[:, None] + block * np.arange(parts)).ravel()
+    return np.union1d(lines, found[found < count])
 
 
 def _array(b: Any) -> Any:

@@ -151,8 +151,7 @@ cdef extern from "falcon_cpu.h" nogil:
         int is_double
         ptrdiff_t lines, len, line_stride, k_stride
         signed char *to
-        double *peaks
-        double *squares
+        double *found
     ctypedef struct falcon_products:
         const int *x
         const double *of_rows
@@ -163,6 +162,13 @@ cdef extern from "falcon_cpu.h" nogil:
         ptrdiff_t rows, columns, row_stride, column_stride
     void falcon_quantise(const falcon_kernel *kern, const falcon_bytes *bytes, int threads)
     void falcon_from_bytes(const falcon_kernel *kern, const falcon_products *products, int threads)
+    ctypedef struct falcon_peaks:
+        const void *c
+        const void *by
+        int is_double
+        ptrdiff_t rows, columns, row_stride
+        double *peaks
+    void falcon_peaks_of(const falcon_kernel *kern, const falcon_peaks *peaks, int threads)
     const char *falcon_scheme_check(const falcon_scheme *scheme)
     int falcon_code_of(const falcon_program *program)
     enum: FALCON_OWN_TEAM

@@ -110,7 +110,7 @@ cdef class PackedB
 include "_layout.pxi"  # Layout, plan
 include "_norms.pxi"  # norms
 include "_modulo.pxi"  # modulo
-include "_quantise.pxi"  # quantise, from_bytes
+include "_quantise.pxi"  # quantise, from_bytes, peaks
 include "_small.pxi"  # SmallProducts
 
 

@@ -6,7 +6,8 @@ def quantise(x, to, numbers, int threads=1, isa=None):
 
     x: lines x steps, float32 or float64; one of its strides is that of its elements.
     to: as many int8, with that axis contiguous.
-    numbers: float64, 2 x lines: the magnitudes, and the sums of the squares of the integers.
+    numbers: float64, 4 x lines: the magnitudes, and sums: of the squares of the integers, of what
+    rounding took times the elements in their unit, and of what it took.
     """
     cdef Py_buffer v[3]
     cdef falcon_bytes q
@@ -23,10 +24,10 @@ def quantise(x, to, numbers, int threads=1, isa=None):
         if not (q.k_stride == 1 and cs == 1 or q.line_stride == 1 and rs == 1):
             raise ValueError(f"strides {x.strides} and {to.strides}")
         PyObject_GetBuffer(numbers, &v[2], PyBUF_SIMPLE | PyBUF_WRITABLE)
-        if v[2].len != 16 * q.lines or q.len > FALCON_BYTE_STEPS:
-            raise ValueError(f"numbers hold {v[2].len} bytes; expected {16 * q.lines}; "
+        if v[2].len != 32 * q.lines or q.len > FALCON_BYTE_STEPS:
+            raise ValueError(f"numbers hold {v[2].len} bytes; expected {32 * q.lines}; "
                              f"{q.len} steps; expected at most {FALCON_BYTE_STEPS}")
-        q.peaks, q.squares = <double *>v[2].buf, <double *>v[2].buf + q.lines
+        q.found = <double *>v[2].buf
         with nogil:
             falcon_quantise(k, &q, threads)
     finally:
@@ -56,3 +57,26 @@ def from_bytes(x, of_rows, of_columns, c, double beta=0, int threads=1, isa=None
             falcon_from_bytes(k, &q, threads)
     finally:
         release(v, 4)
+
+
+def peaks(c, by, found, int threads=1, isa=None):
+    """Write the largest magnitudes of the rows of c, times `by`, of its type, to `found`, float64."""
+    cdef Py_buffer v[3]
+    cdef falcon_peaks q
+    cdef ptrdiff_t cs
+    cdef const falcon_kernel *k = kernel(isa, DTYPES.index("f64"))
+    memset(&v, 0, sizeof(v))
+    try:
+        q.rows, q.columns = c.shape
+        q.is_double = c.dtype == "float64"
+        q.c = take_matrix("c", c, 0, &v[0], q.rows, q.columns, c.itemsize, 1, &q.row_stride, &cs)
+        PyObject_GetBuffer(by, &v[1], PyBUF_SIMPLE)
+        PyObject_GetBuffer(found, &v[2], PyBUF_SIMPLE | PyBUF_WRITABLE)
+        if v[1].len != c.itemsize * q.columns or v[2].len != 8 * q.rows or cs != 1:
+            raise ValueError(f"by and found hold {v[1].len} and {v[2].len} bytes; expected "
+                             f"{c.itemsize * q.columns} and {8 * q.rows}, of rows of {c.shape}")
+        q.by, q.peaks = v[1].buf, <double *>v[2].buf
+        with nogil:
+            falcon_peaks_of(k, &q, threads)
+    finally:
+        release(v, 3)

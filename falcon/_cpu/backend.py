@@ -26,7 +26,7 @@ from .operands import is_aligned, readable
 
 try:
     from . import _core, blocking, pool, rounding, share
-    from .norms import norms_to_pack, roundings
+    from .norms import most_parallel, norms_to_pack, roundings
     from .programs import complex_scheme
     from .runner import CpuRunner
 except ImportError:  # `why_unavailable` says so
@@ -132,8 +132,11 @@ class CpuBackend(Host):
         _core.norms(x, squares, *how)
         return squares, totals.sum(axis=0)
 
-    def roundings(self, x: np.ndarray, axis: int, plan: Plan) -> np.ndarray:
-        """Return how many roundings sums of rows (axis 0) or columns (1) have: `ladder.py`."""
+    def roundings(self, x: np.ndarray, axis: int, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+        """Return how many roundings sums of rows (axis 0) or columns (1) have: `ladder.py`.
+
+        And their squared norms.
+        """
         return roundings(x, axis, plan)
 
     def quantise(self, x: np.ndarray, to: np.ndarray, numbers: np.ndarray, threads: int) -> None:
@@ -145,6 +148,15 @@ class CpuBackend(Host):
     ) -> None:
         """Write C = rows x columns + beta C."""
         _core.from_bytes(x, rows, columns, c, beta, threads, isa())
+
+    def most_parallel(
+        self, c: np.ndarray, squares: tuple[np.ndarray, np.ndarray], count: int, threads: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows and the columns of so many entries of C that are largest over the norms.
+
+        `squares`: squared norms of the rows of A and of the columns of B. One entry of a row.
+        """
+        return most_parallel(c, squares, count, threads)
 
     def again(self, a: np.ndarray, b: np.ndarray, isa: str = "generic") -> np.ndarray | None:
         """Multiply on this thread by the kernels of an instruction set; None: there are none."""

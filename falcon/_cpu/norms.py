@@ -26,7 +26,7 @@ from falcon._core.units import LOST, NONE, Units, may_even
 
 from . import _core
 from .extension import isa
-from .operands import readable
+from .operands import is_aligned, readable
 from .rounding import largest_sums
 
 _log = logging.getLogger("falcon")
@@ -38,6 +38,8 @@ _SAMPLED_MEAN, _SAMPLED_SPREAD = 0.2, 16.0
 # Powers of two even out no squared norms that differ by less than half an octave's square; less
 # what logarithms are rounded by.
 _EVEN = 1.9
+# Lines are as parallel as others if their cosines differ by less than this.
+_ALIKE = 1e-3
 
 
 def scaling_of(
@@ -172,8 +174,8 @@ def _measure(
     return share
 
 
-def roundings(x: np.ndarray, axis: int, plan: Plan) -> np.ndarray:
-    """Return how many roundings sums of rows (axis 0) or columns (1) have (`ladder.py`).
+def roundings(x: np.ndarray, axis: int, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+    """Return how many roundings sums of rows (axis 0) or columns (1) have, and their squared norms.
 
     NaN of lines that cannot be measured.
     """
@@ -190,12 +192,39 @@ def roundings(x: np.ndarray, axis: int, plan: Plan) -> np.ndarray:
     _core.roundings(x, found, steps, 0, plan.threads, isa(), row.engine, parts)
     squares, counts = found[:2]
     if not row.is_complex or parts == 2:
-        return counts
+        return counts, squares
     # The sum of two squares is at most twice that of their squares.
     both = squares.reshape(-1, 2).sum(axis=1)
     with np.errstate(all="ignore"):
         share = np.nan_to_num(squares.reshape(-1, 2) / both[:, None], nan=0.0)
-    return 2 * (counts.reshape(-1, 2) * share**2).sum(axis=1)
+    return 2 * (counts.reshape(-1, 2) * share**2).sum(axis=1), both
+
+
+def most_parallel(
+    c: np.ndarray, squares: tuple[np.ndarray, np.ndarray], count: int, threads: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows and columns of entries that are largest over the norms: `CpuBackend`."""
+    nothing = np.zeros(0, int)
+    if c.strides[1] != c.itemsize and c.strides[0] == c.itemsize:
+        columns, rows = most_parallel(c.T, squares[::-1], count, threads)
+        return rows, columns
+    if c.strides[1] != c.itemsize or not is_aligned(c) or not c.dtype.isnative:
+        return nothing, nothing
+    real = c.real.dtype
+    with np.errstate(all="ignore"):
+        inverse = [np.nan_to_num(1 / np.sqrt(x), nan=0.0, posinf=0.0, neginf=0.0) for x in squares]
+    by, found = inverse[1].astype(real), np.empty(len(c))
+    is_complex = c.dtype.kind == "c"
+    if real not in (np.float32, np.float64):
+        return nothing, nothing
+    view, factors = (c.view(real), by.repeat(2)) if is_complex else (c, by)
+    _core.peaks(view, factors, found, threads, isa())
+    found *= inverse[0]
+    order = np.argsort(-found)
+    # Of many that are as parallel some of all sizes: those of which roundings took are smaller.
+    alike = int(np.searchsorted(-found[order], -(1 - _ALIKE) * found[order[: count][-1]], "right"))
+    rows = order[np.unique(np.linspace(0, max(alike, 1) - 1, count).astype(int))]
+    return rows, (np.abs(c[rows]) * by).argmax(axis=1)
 
 
 def _of_components(x: np.ndarray, plan: Plan, axis: int, units: np.ndarray | None) -> np.ndarray:

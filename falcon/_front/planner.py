@@ -224,9 +224,11 @@ def plan_packed(problem: Problem, packed: PackedOperand, options: Options) -> Pl
     by_name = isinstance(options.scheme, Scheme) and packed.is_for(options.scheme)
     guarded = packed.column_norms is not None and not by_name
     higher = None
-    if packed.error is not None:  # by B itself
-        unpacked, native = replace(problem, packed=False), replace(options, arithmetic="native")
-        higher = partial(plan_for, unpacked, replace(native, given=native.given - {"arithmetic"}))
+    if packed.error is not None and (packed.lines is not None or packed.arithmetic != "native"):
+        own = options  # by B itself, which compares and may go up in turn
+        if packed.arithmetic != "native":
+            own = replace(own, arithmetic="native", given=own.given - {"arithmetic"})
+        higher = partial(plan_for, replace(problem, packed=False), own)
     about: dict[str, Any] = {"guarded": guarded, "options": options, "higher": higher}
     plan = Plan(problem, backend, option, "b was packed for it", **about)
     asked = options.error if "error" in options.given and is_bound(problem, options) else None

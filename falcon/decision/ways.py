@@ -202,7 +202,7 @@ def rungs(
 
 def finer(problem: Problem, options: Options, backends: Sequence[Backend], than: Way) -> list[Way]:
     """Return the ways that are more accurate than one."""
-    found = rungs(problem, options, backends, _able(problem, options, backends, None))
+    found = rungs(problem, options, backends, _able(problem, options, backends, None), 0.0)
     return _promised(problem, options, _finer(problem, found, than), backends, least=True)
 
 

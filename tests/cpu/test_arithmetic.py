@@ -136,7 +136,7 @@ def test_elements_rounded_to_bfloat16(backend, row, scheme):
     assert plan.operand is row
     size = np.multiply.outer(np.linalg.norm(a, axis=1), np.linalg.norm(b, axis=0))
     exact = a.astype(float) @ b
-    promised = plan.growth * promise(plan.problem, row, centred=True)
+    promised = plan.growth * promise(plan.problem, plan.method, centred=True)
     for c in (falcon.gemm(a, b, **given), falcon.gemm(a, falcon.pack(b, **given))):
         assert 1e-4 < (abs(c - exact) / size).max() < promised < 0.03
         assert (abs(c - exact) <= plan.error_bound(a, b, proved=True)).all()

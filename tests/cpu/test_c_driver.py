@@ -138,7 +138,7 @@ def test_every_kernel_and_the_shapes_of_wide_vectors(tmp_path):
     program = build(tmp_path, COMPILER, flags, platform.machine())
     words = run([program, "3"], **options)
     run([program, "1", "generic", "openmp"], **options)
-    kernels = "generic:", "emulated_bf16", "emulated_i8u8", "blocks_bf16", "blocks_i8u8"
+    kernels = "generic:", "emulated_f32bf16", "emulated_i8u8", "blocks_f32bf16", "blocks_i8u8"
     assert all(x in words for x in (*kernels, "tile registers: "))
     wide = build(tmp_path, COMPILER, flags, platform.machine(), DRIVER.parent / "kernels_wide.c")
     assert "generic:" in run([wide, "3", "generic"], **options)

@@ -73,9 +73,27 @@ def test_complex_lines(dtype, order):
     slice_ = plan.method.slice or x.shape[1]
     want = counted(x, slice_)[1]
     for axis, y in ((0, x), (1, x.T)):
-        found = plan.backend.roundings(y, axis, plan)
+        found, squares = plan.backend.roundings(y, axis, plan)
         assert (0.9 * want <= found).all()
         assert (found <= 1.6 * want).all()
+        np.testing.assert_allclose(squares, (np.abs(x.astype("c16")) ** 2).sum(axis=1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+@pytest.mark.parametrize("order", ["C", "F", "strided"])
+def test_entries_of_the_most_parallel_lines(dtype, order):
+    rng = np.random.default_rng(2)
+    a, b = rng.standard_normal((300, 60)), rng.standard_normal((60, 200))
+    a[17], a[220] = -3 * b[:, 40], 1e-3 * b[:, 199]
+    a[5] = 0
+    c = (a @ b).astype(dtype) * (1j if dtype[0] == "c" else 1)
+    c = np.repeat(c, 2, 1)[:, ::2] if order == "strided" else np.array(c, order=order)
+    squares = (a**2).sum(axis=1), (b**2).sum(axis=0)
+    backend = falcon.plan(a, b, backend="cpu").backend
+    rows, columns = backend.most_parallel(c, squares, 6, 2)
+    found = set(zip(rows.tolist(), columns.tolist(), strict=True))
+    assert found == set() if order == "strided" else found > {(17, 40), (220, 199)}
+    assert order == "strided" or len(found) == 6
 
 
 def test_what_does_not_fit():

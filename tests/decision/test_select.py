@@ -312,8 +312,8 @@ def test_few_rows_read_b_in_place(cpu, monkeypatch, problem, in_place, chosen):
     from falcon._cpu import blocking
 
     sizes = problem.M, problem.N, problem.K
-    about = {"in_place": False, "is_tiny": False, "chunks": sizes, "nbytes": 0}
-    layout = SimpleNamespace(b_in_place=in_place, **about)
+    about = {"in_place": False, "is_tiny": False, "is_direct": True, "chunks": sizes}
+    layout = SimpleNamespace(b_in_place=in_place, nbytes=0, **about)
     monkeypatch.setattr(blocking, "_layout", lambda *x, **how: layout)
     (method,) = cpu.candidates(problem, (None,), None)
     assert method.b_in_place == (chosen == "cpu")

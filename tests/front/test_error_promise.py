@@ -78,6 +78,31 @@ def test_a_setting_that_nothing_promises_is_as_accurate_as_can_be(dtype, error, 
         falcon.plan(*sizes, dtype, error=error)
 
 
+@pytest.mark.parametrize(("dtype", "error", "c"), [("f4", 1.2e-6, 1 / 3), ("f8", 1e-6, 1 / 3)])
+def test_lines_of_two_values_that_are_alike(dtype, error, c):
+    """Roundings of sums of their products have one sign; few entries are such."""
+    rng = np.random.default_rng(7)
+    x, y = np.where(rng.random((2, 760, 990)) < 0.5, c, -c).astype(dtype)
+    y[100:140] = x[300:340]
+    plain = falcon.gemm(
+        y, x.T, scheme="classical", arithmetic="float32" if dtype == "f8" else "auto"
+    )
+    assert off(plain, y, x.T) > error
+    assert off(falcon.gemm(y, x.T, error=error), y, x.T) <= error
+
+
+@pytest.mark.parametrize("shape", [(778, 218), (700, 600), (34, 784)])
+@pytest.mark.parametrize("dtype", ["f4", "c8", "f8"])
+def test_packed_operands_keep_the_error_for_any_number_of_rows(shape, dtype):
+    b = np.random.default_rng(8).standard_normal(shape).astype(dtype)
+    for error in (2e-6, 1e-5, 1e-2):
+        for how in ({}, {"rows": 1}, {"keep_source": False}):
+            packed = falcon.pack(b, error=error, **how)
+            for rows in (1, 5, 300):
+                a = np.random.default_rng(9).standard_normal((rows, shape[0])).astype(dtype)
+                assert off(a @ packed, a, b) <= error
+
+
 def test_a_pickled_plan_compares_too():
     a, b = np.full((N, 20_000), 0.3, np.float32), np.full((20_000, N), 0.7, np.float32)
     plan = falcon.plan(a, b, error=2e-6)

@@ -220,6 +220,8 @@ void falcon_roundings(const falcon_kernel *kern, const void *x, ptrdiff_t lines,
 /* Floats as 8-bit integers, and products of these as floats: see falcon_bytes and falcon_products (quantise.c). */
 void falcon_quantise(const falcon_kernel *kern, const falcon_bytes *bytes, int threads);
 void falcon_from_bytes(const falcon_kernel *kern, const falcon_products *products, int threads);
+/* See falcon_peaks_fn. */
+void falcon_peaks_of(const falcon_kernel *kern, const falcon_peaks *peaks, int threads);
 
 /* The sum of some matrices modulo p, see falcon_modulo (modulo.c). */
 void falcon_reduce(const falcon_kernel *kern, falcon_modulo *m, int threads);

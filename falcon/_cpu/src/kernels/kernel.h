@@ -181,15 +181,16 @@ typedef struct {
 typedef void (*falcon_modulo_fn)(const falcon_modulo *m, ptrdiff_t line, ptrdiff_t first, ptrdiff_t n);
 
 enum { FALCON_BYTE_LINES = 512, FALCON_LARGEST_BYTE = 127, FALCON_BYTE_STEPS = 1 << 17 };
-/* Floats as 8-bit integers: line i times FALCON_LARGEST_BYTE / peaks[i], its largest magnitude.  squares: of these
- * integers, fewer than FALCON_BYTE_STEPS of a line.  Strides in elements; where k_stride is 1 the integers lie by
- * lines, else by steps, and line_stride is 1. */
+/* Floats as 8-bit integers: y = line i times FALCON_LARGEST_BYTE / peak, its largest magnitude, rounded.  found: of all
+ * lines the peak, the sum of the squares of the integers, that of what rounding took times y, and of what it took; of a
+ * line there are fewer than FALCON_BYTE_STEPS.  Strides in elements; where k_stride is 1 the integers lie by lines,
+ * else by steps, and line_stride is 1. */
 typedef struct {
     const void *x;
     int is_double;
     ptrdiff_t lines, len, line_stride, k_stride;
     int8_t *to;
-    double *peaks, *squares;
+    double *found;
 } falcon_bytes;
 typedef void (*falcon_quantise_fn)(const falcon_bytes *q, ptrdiff_t line, ptrdiff_t n);
 /* C = of_rows[i] x(i, j) of_columns[j] + beta C(i, j); x by rows. */
@@ -202,6 +203,14 @@ typedef struct {
     ptrdiff_t rows, columns, row_stride, column_stride;
 } falcon_products;
 typedef void (*falcon_from_bytes_fn)(const falcon_products *q, ptrdiff_t row, ptrdiff_t n);
+/* The largest magnitudes of rows of C, whose columns are multiplied by `by`, of C's type, first. */
+typedef struct {
+    const void *c, *by;
+    int is_double;
+    ptrdiff_t rows, columns, row_stride;
+    double *peaks;
+} falcon_peaks;
+typedef void (*falcon_peaks_fn)(const falcon_peaks *q, ptrdiff_t row, ptrdiff_t n);
 
 /* ---- The descriptor ------------------------------------------------------- */
 
@@ -246,9 +255,10 @@ typedef struct falcon_kernel {
     falcon_gemv_fn dot, axpy;
     falcon_norm_fn norm_dot, norm_axpy; /* NULL where arithmetic is exact */
     double least_square;                /* squares of elements of a line with a smaller sum may have underflowed */
-    falcon_modulo_fn modulo;            /* the same for all types, as the next two */
+    falcon_modulo_fn modulo;            /* the same for all types, as the next three */
     falcon_quantise_fn quantise;
     falcon_from_bytes_fn from_bytes;
+    falcon_peaks_fn peaks;
     /* c = beta*c on n elements of stride s (beta == 0 never reads them). */
     void (*scale[FALCON_N_C_FORM])(void *c, ptrdiff_t s, ptrdiff_t n, falcon_scalar beta);
     int (*tripped)(const void *watch); /* whether anything not finite was written, see falcon_write_fn */

@@ -221,6 +221,7 @@ const falcon_kernel CAT3(falcon_kernel, ISA, X) = {
     .modulo = modulo,
     .quantise = quantise,
     .from_bytes = from_bytes,
+    .peaks = peaks,
     .transposed = &TRANSPOSED,
 };
 #undef STR_
