@@ -111,7 +111,7 @@ class QuantisedRunner(SampledRunner):
             shares = np.where(fits, np.where(squares, 1 / squares, 0.0), np.nan)
             sizes = np.abs(along) * shares, np.abs(mean) * np.sqrt(shares / x.shape[1])
             by_chance, sizes_of_lines = _CHANCE * np.sqrt(shares / 12), squares * scales**2
-            beyond = sum(np.maximum(y - by_chance, 0) for y in sizes).max(initial=0.0)
+            beyond = np.add(*(np.maximum(y - by_chance, 0) for y in sizes)).max(initial=0.0)
         of_x = integers.T if axis else integers, scales, float(beyond)
         return Lines.chosen(shares, x.T)._replace(squares=sizes_of_lines, also=of_x)
 

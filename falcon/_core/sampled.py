@@ -149,10 +149,10 @@ class SampledRunner(Runner):
             if usual(lines, a, b, c, made, mirror):
                 self._note(b, "is out of range, or not finite")
             elif lines is not None and error < float_info.max:
-                lines = self._with_parallel(lines, a, _array(b), made)
-                where = np.ix_(lines[0].at, lines[1].at)
+                of_a, of_b = self._with_parallel(lines, a, _array(b), made)
+                where = np.ix_(of_a.at, of_b.at)
                 added = 0.0 if c is None else np.multiply(c_before[where], beta)
-                largest = self._error(*lines, made[where], alpha, added)
+                largest = self._error(of_a, of_b, made[where], alpha, added)
                 if largest > error:
                     self._note(b, f"may err by {largest:.1e}, not {error:.1e}")
                     higher(a, b, c_before, out, mirror)

@@ -11,7 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from falcon._core.dtypes import BFLOAT16, BY_ARITHMETIC, BY_FLOAT, ENGINE, INT64, PAIRS, DType
+from falcon._core.dtypes import (
+    BFLOAT16,
+    BY_ARITHMETIC,
+    BY_FLOAT,
+    ENGINE,
+    INT64,
+    PAIRS,
+    RUNGS,
+    DType,
+)
 from falcon.schemes import M4, Scheme, get
 
 try:
@@ -21,7 +30,8 @@ except ImportError:  # `extension.why_unavailable` says so
     _core = None  # type: ignore[assignment]
 
 # One type for each kernel (unsigned integers share those of signed ones), and complex ones.
-_KINDS = *ENGINE, *PAIRS, *BY_ARITHMETIC.values(), BY_FLOAT[INT64]
+_RUNGS = (x for some in RUNGS.values() for x in some)
+_KINDS = *ENGINE, *PAIRS, *BY_ARITHMETIC.values(), BY_FLOAT[INT64], *_RUNGS
 _ROWS = {(x.engine, x.is_complex): x for x in reversed(_KINDS)}
 _USUAL = 131, 103, 97  # M, N, K: several blocks of rows, columns and steps, with edges
 # All numbers of rows and columns that may be left of a tile; several slices of K, of up to 1536.

@@ -222,7 +222,7 @@ def most_parallel(
     found *= inverse[0]
     order = np.argsort(-found)
     # Of many that are as parallel some of all sizes: those of which roundings took are smaller.
-    alike = int(np.searchsorted(-found[order], -(1 - _ALIKE) * found[order[: count][-1]], "right"))
+    alike = int(np.searchsorted(-found[order], -(1 - _ALIKE) * found[order[:count][-1]], "right"))
     rows = order[np.unique(np.linspace(0, max(alike, 1) - 1, count).astype(int))]
     return rows, (np.abs(c[rows]) * by).argmax(axis=1)
 

@@ -97,7 +97,7 @@ def test_alpha_beta_and_c(operands, dtype, where):
 
 
 def test_lines_of_few_values_that_are_alike_go_up():
-    """What rounding takes from them is parallel to them, or to ones; entries of a sample miss it."""
+    """What rounding takes from them is parallel to them, or to ones."""
     rng = np.random.default_rng(5)
     x, y = rng.exponential(1, (2, 600, K))
     for z in (x, y):
