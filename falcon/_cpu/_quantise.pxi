@@ -60,7 +60,7 @@ def from_bytes(x, of_rows, of_columns, c, double beta=0, int threads=1, isa=None
 
 
 def peaks(c, by, found, int threads=1, isa=None):
-    """Write the largest magnitudes of the rows of c, times `by` of its type, to `found`, float64."""
+    """Write the largest magnitudes of the rows of c, times `by`, to `found`, float64."""
     cdef Py_buffer v[3]
     cdef falcon_peaks q
     cdef ptrdiff_t cs
