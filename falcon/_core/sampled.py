@@ -30,7 +30,7 @@ _log = logging.getLogger("falcon")
 
 # Lines of a sample at fixed places; those with the most, and with the fewest, roundings; entries of
 # lines that are most parallel; and steps of K that are converted at a time.
-_FIXED, _EXTREME, _PARALLEL, _STEPS = 8, 4, 24, 8192
+_FIXED, _EXTREME, _PARALLEL, _STEPS = 8, 4, 24, 4096
 # Entries of most parallel lines with which those are compared that a scheme adds to them.
 _ADDED = 12
 # The largest error of all entries may be so many times the RMS error of these, and their largest.
