@@ -201,7 +201,7 @@ def test_a_sample_takes_little_memory():
     falcon.gemm(a, b, error=1e-5)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert most < 4 * N * N + 12 * 2**20
+    assert most < 4 * N * N + 16 * 2**20  # of which a scheme takes 9
 
 
 @pytest.mark.parametrize("value", [np.inf, np.nan, 1e300])
