@@ -20,7 +20,7 @@ import numpy as np
 import falcon
 from falcon._backends import ENGINE
 from falcon._core import dtypes
-from falcon._core.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT8, DType, dtype_of
+from falcon._core.dtypes import FLOAT32, FLOAT64, DType, dtype_of
 from falcon._core.options import thread_count
 from falcon._front.adapters.host import tensor_of
 from falcon._numpy.rates import blas_name
@@ -186,7 +186,7 @@ def _describe_torch(library: str, _dtype: DType) -> dict[str, Any]:
 
 _BLAS = tuple(row.name for row in dtypes.TABLE if row.has_blas)
 # Small types for which libraries have products, with wider sums.
-_SMALL = (FLOAT16.name, BFLOAT16.name, INT8.name)
+_SMALL = tuple(x.name for x in (dtypes.FLOAT16, dtypes.BFLOAT16, dtypes.INT8))
 LIBRARIES = {
     "falcon": Library("falcon-gemm", (*_BLAS, *_SMALL), with_falcon, _describe_falcon),
     "numpy": Library("numpy", _BLAS, with_numpy, _describe_numpy),
