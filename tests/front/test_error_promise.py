@@ -9,13 +9,14 @@ import pytest
 import falcon
 from falcon._core import sampled
 from falcon._core.dtypes import FLOAT32, FLOAT64, RUNGS
-from falcon._cpu.extension import why_unavailable
+from falcon._cpu.extension import isa, why_unavailable
 
 from .test_error import off
 
 pytestmark = pytest.mark.skipif(why_unavailable() is not None, reason="no kernels")
 SINGLE, DOUBLE = RUNGS[FLOAT64][0], RUNGS[FLOAT32][0]
 N = 480
+MEASURED = "avx2", "generic"  # by whose slices of K it is known what errs
 
 
 @pytest.fixture(autouse=True)
@@ -94,7 +95,7 @@ def test_lines_of_two_values_that_are_alike(dtype, error, c):
     plain = falcon.gemm(
         y, x.T, scheme="classical", arithmetic="float32" if dtype == "f8" else "auto"
     )
-    assert off(plain, y, x.T) > error
+    assert off(plain, y, x.T) > error or isa() not in MEASURED
     assert off(falcon.gemm(y, x.T, error=error), y, x.T) <= error
 
 
@@ -114,7 +115,7 @@ def test_a_pickled_plan_compares_too():
     a, b = np.full((N, 20_000), 0.3, np.float32), np.full((20_000, N), 0.7, np.float32)
     plan = falcon.plan(a, b, error=2e-6)
     assert plan.method.compute_type is None
-    assert off(falcon.gemm(a, b, scheme="classical", backend="cpu"), a, b) > 2e-6
+    assert off(falcon.gemm(a, b, scheme="classical"), a, b) > 2e-6 or isa() not in MEASURED
     for made in (plan, pickle.loads(pickle.dumps(plan))):
         assert off(made(a, b), a, b) <= 2e-6
 
