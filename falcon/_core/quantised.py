@@ -29,7 +29,7 @@ from .sampled import Lines, SampledRunner, most_error
 
 LARGEST = 127  # of integers
 # The largest of 10^7 normal errors is 5.3 times their RMS.
-_LARGEST = 7 / sqrt(12)
+_SURE = 7 / sqrt(12)
 # Of as many lines as there may be, the largest of normal numbers is so many times their RMS.
 _CHANCE = 4.5
 # The largest magnitude of normal lines over their RMS; and of any line that keeps all bits.
@@ -52,7 +52,7 @@ class Quantised(Rewrite):
         """Return the promise; `share`: of scales to norms, squared and added; None: normal data."""
         p = plan.problem
         share = 2 * (_TYPICAL / LARGEST) ** 2 / max(p.K, 1) if share is None else share
-        return _LARGEST * sqrt(share) + 2 * float(p.result.unit_roundoff)
+        return _SURE * sqrt(share) + 2 * float(p.result.unit_roundoff)
 
     def most_error(self, plan: Any) -> float:
         """Return the same for lines of which one element is all."""
@@ -66,7 +66,7 @@ class Quantised(Rewrite):
         crossed = np.multiply.outer(scales[0], sizes[1]), np.multiply.outer(sizes[0], scales[1])
         last = 2 * plan.problem.result.unit_roundoff * both
         if not proved:
-            found = _LARGEST * np.hypot(*crossed) + last
+            found = _SURE * np.hypot(*crossed) + last
             return np.minimum(found, most_error(plan) * both)
         steps = len(b)
         worst = sqrt(steps) / 2 * sum(crossed) + steps / 4 * np.multiply.outer(*scales)

@@ -211,20 +211,22 @@ def most_parallel(
     if c.strides[1] != c.itemsize or not is_aligned(c) or not c.dtype.isnative:
         return nothing, nothing
     real = c.real.dtype
-    with np.errstate(all="ignore"):
-        inverse = [np.nan_to_num(1 / np.sqrt(x), nan=0.0, posinf=0.0, neginf=0.0) for x in squares]
-    by, found = inverse[1].astype(real), np.empty(len(c))
-    is_complex = c.dtype.kind == "c"
+    real, is_complex = c.real.dtype, c.dtype.kind == "c"
     if real not in (np.float32, np.float64):
         return nothing, nothing
-    view, factors = (c.view(real), by.repeat(2)) if is_complex else (c, by)
-    _core.peaks(view, factors, found, threads, isa())
-    found *= inverse[0]
-    order = np.argsort(-found)
-    # Of many that are as parallel some of all sizes: those of which roundings took are smaller.
-    alike = int(np.searchsorted(-found[order], -(1 - _ALIKE) * found[order[:count][-1]], "right"))
-    rows = order[np.unique(np.linspace(0, max(alike, 1) - 1, count).astype(int))]
-    return rows, (np.abs(c[rows]) * by).argmax(axis=1)
+    found = np.empty(len(c))
+    with np.errstate(all="ignore"):
+        inverse = [np.nan_to_num(1 / np.sqrt(x), nan=0.0, posinf=0.0, neginf=0.0) for x in squares]
+        by = inverse[1].astype(real)
+        view, factors = (c.view(real), by.repeat(2)) if is_complex else (c, by)
+        _core.peaks(view, factors, found, threads, isa())
+        found *= inverse[0]
+        order = np.argsort(-found)
+        # Of many that are as parallel some of all sizes: of those roundings took from some.
+        least = (1 - _ALIKE) * found[order[:count][-1]]
+        alike = int(np.searchsorted(-found[order], -least, "right"))
+        rows = order[np.unique(np.linspace(0, max(alike, 1) - 1, count).astype(int))]
+        return rows, (np.abs(c[rows]) * by).argmax(axis=1)
 
 
 def _of_components(x: np.ndarray, plan: Plan, axis: int, units: np.ndarray | None) -> np.ndarray:

@@ -264,3 +264,15 @@ def test_products_are_verified_to_what_integers_may_err_by(operands, how, kind, 
     c = falcon.gemm(a, b, check="verify", **how)
     assert not caplog.records
     assert off(c, a, b) > 1e-5 or kind
+
+
+@pytest.mark.parametrize(
+    "factors", [(1e-25, 1e25, 1e-20), (1e25, 1e-25, 1e20), (1e-20, 1e-15, 1.0)]
+)
+@pytest.mark.parametrize("beta", [0.0, 1.0])
+def test_factors_and_scales_beyond_float32_whose_product_is_not(operands, factors, beta):
+    *sizes, alpha = factors
+    a, b = (np.float32(y) * x.astype("f4") for x, y in zip(operands, sizes, strict=True))
+    c = np.zeros((M, N), "f4")
+    found = falcon.gemm(a, b, c, alpha=alpha, beta=beta, error=ERROR)
+    assert 1e-4 < off(found.astype("f8") / alpha, a, b) <= ERROR

@@ -93,13 +93,14 @@ enum { LANES = 16 };
             }                                                                                                          \
         EACH found[step + i] = squares[i], found[2 * step + i] = along[i], found[3 * step + i] = mean[i];              \
     }                                                                                                                  \
+    /* Scales and factors may be beyond the range of T where their product is not. */                                  \
     static void scaled_##T(const int32_t *x, ptrdiff_t n, double row, const double *columns, double beta, T *c,        \
                            ptrdiff_t s) {                                                                              \
-        const T by = (T)row, add = (T)beta;                                                                            \
+        const T add = (T)beta;                                                                                         \
         if (s == 1 && add == 0)                                                                                        \
-            EACH c[i] = (T)x[i] * (T)columns[i] * by;                                                                  \
+            EACH c[i] = (T)(x[i] * (columns[i] * row));                                                                \
         else                                                                                                           \
-            EACH c[i * s] = (T)x[i] * (T)columns[i] * by + (add == 0 ? 0 : add * c[i * s]);                            \
+            EACH c[i * s] = (T)(x[i] * (columns[i] * row)) + (add == 0 ? 0 : add * c[i * s]);                          \
     }
 
 QUANTISE(float, int32_t, 0x1.8p23f)
