@@ -276,3 +276,16 @@ def test_factors_and_scales_beyond_float32_whose_product_is_not(operands, factor
     c = np.zeros((M, N), "f4")
     found = falcon.gemm(a, b, c, alpha=alpha, beta=beta, error=ERROR)
     assert 1e-4 < off(found.astype("f8") / alpha, a, b) <= ERROR
+
+
+def test_what_rounding_takes_along_lines_or_ones_is_added_to_the_promise(operands):
+    a, b = operands
+    dark, codes = np.full((M, K), 0.145), np.where(a > 0, 0.3, -0.1)
+    dark[:, 7] = 1.0
+    runner = falcon.plan(a, b, error=ERROR).runner
+    usual = runner._promised(*runner._lines(a, b))
+    assert usual < ERROR
+    for x, least in ((dark, ERROR), (codes, usual + 1e-3)):
+        few = a.copy()
+        few[[3, 77]] = x[[3, 77]]
+        assert runner._promised(*runner._lines(few, b)) > least

@@ -211,3 +211,15 @@ def test_what_is_added_is_no_error(a, b, value):
     c = np.where(np.tri(N) > 0, value, 0.0)
     falcon.gemm(a, b, c, beta=1.0, error=1.1e-6)
     assert sampled.again.total() == before
+
+
+def test_lines_with_one_large_element_go_up(a, b):
+    """By what is measured of them alone: entries of a sample err by little."""
+    x, y, error = np.tile(a, (1, 4)), np.tile(b, (4, 1)), 1e-6
+    before = sampled.again.total()
+    falcon.gemm(x, y, error=error, reproducible=True)
+    assert sampled.again.total() == before
+    x[::100, 0] = 1e4
+    y[0, ::100] = 1e4
+    assert off(falcon.gemm(x, y, error=error, reproducible=True), x, y) <= error
+    assert sampled.again.total() == before + 1
