@@ -3,7 +3,9 @@
     turn      falcon in turn with np.matmul, and after a pause, over its own tight loop; and NumPy
     numpy     np.matmul and LAPACK with sharing over without, in tight loops; np.matmul after a rest
     auto      "auto" over np.matmul, with and without a small np.matmul before each product
+    lapack    LAPACK, and a product of falcon's, each in turn with the other
     busy      LAPACK as in `numpy`, beside as many busy processes as CPUs
+    crowded   LAPACK in turn with falcon's products, beside as many busy processes
     pause     slowest of 200 single calls after a pause over one thread's time
 
 Every row is measured in a process with sharing and one without (FALCON_SHARE_THREADS=0).
@@ -82,20 +84,37 @@ def numpy_alone():
     return found | lapack()
 
 
-def lapack():
+def factorizations(sizes):
+    """Yield LAPACK's functions by name."""
     import numpy as np
 
-    found = {}
-    for size in (600, 1200):
+    for size in sizes:
         x = np.random.default_rng(0).standard_normal((size, size))
         s = x @ x.T + size * np.eye(size)
-        for name, call in {
+        calls = {
             "solve": lambda x=x: np.linalg.solve(x, x[:, :1]), "inv": lambda x=x: np.linalg.inv(x),
             "qr": lambda x=x: np.linalg.qr(x), "svd": lambda x=x: np.linalg.svd(x[:500, :500]),
             "eigh": lambda s=s: np.linalg.eigh(s[:600, :600]),
             "cholesky": lambda s=s: np.linalg.cholesky(s),
-        }.items():  # fmt: skip
-            found[f"{name} {size}"] = awake(call)
+        }  # fmt: skip
+        yield from ((f"{name} {size}", call) for name, call in calls.items())
+
+
+def lapack():
+    return {name: awake(call) for name, call in factorizations((600, 1200))}
+
+
+def in_turn():
+    import falcon
+
+    a, b, out = operands((1000,) * 3, "f8")
+    product = partial(falcon.gemm, a, b, out=out, backend="cpu")
+    found = {}
+    for name, call in factorizations((600,)):
+        for _ in range(3):
+            product(), call()
+        found[name] = seconds(call, product)
+        found[f"product after {name}"] = seconds(product, call)
     return found
 
 
@@ -142,9 +161,9 @@ def overhead(what):
         print(f"{name:<32}{without * 1e3:10.3f} ms without, {with_it * 1e3:10.3f} with{ratio:8.3f}")
 
 
-def busy():
+def beside(what):
     with running("while True: pass", usable_cpus()):
-        overhead("lapack")
+        overhead(what)
 
 
 def compared(what):
@@ -156,7 +175,9 @@ def compared(what):
 
 
 if __name__ == "__main__":
-    names = {"turn": turn, "numpy": numpy_alone, "auto": auto, "pause": pause, "lapack": lapack}
+    names = {"turn": turn, "numpy": numpy_alone, "auto": auto, "pause": pause, "lapack": lapack,
+             "in_turn": in_turn}  # fmt: skip
     shown = {x: lambda x=x: compared(x) for x in ("turn", "auto", "pause")}
-    shown |= {"numpy": lambda: overhead("numpy"), "busy": busy}
+    shown |= {"numpy": partial(overhead, "numpy"), "lapack": partial(overhead, "in_turn"),
+              "busy": partial(beside, "lapack"), "crowded": partial(beside, "in_turn")}  # fmt: skip
     dispatch(__doc__, shown, names, first=shared)
