@@ -1,6 +1,6 @@
 """Fast matrix multiplication, written to be read: one short file per algorithm, NumPy only.
 
-Every file works alone, has no options, and stays within 60 lines.  A reader may start at the top::
+Every file has no options, and stays within 60 lines.  A reader may start at the top::
 
     classical.py       the definition: C = sum over l of column l of A times row l of B
       padding.py       zeros at the edges, cutting into blocks, putting blocks together
@@ -13,7 +13,7 @@ Every file works alone, has no options, and stays within 60 lines.  A reader may
           centring.py      rows of A and columns of B that have a mean
           units.py         columns of A and rows of B of any scale, by powers of two
           multilevel.py    a list of such triples, one per level of recursion
-          gram.py        A A^T: by the definition, and by a triple for the upper triangle
+          gram.py        A A^T: each pair of rows once
     split.py           float32 from three bfloat16 parts
     float16_split.py   float32 from two float16 parts
     modular.py         integers modulo p, exactly, by float64
@@ -22,7 +22,7 @@ Every file works alone, has no options, and stays within 60 lines.  A reader may
 ``<m,k,n;R>`` means: A is cut into m x k blocks, B into k x n, C into m x n, and R products of
 blocks replace the m*k*n of the definition.
 
-All functions take two 2-D arrays (gram.py: one) and return a new one.  Arithmetic stays in the
+All functions take 2-D arrays, two (gram.py: one), and return a new one.  Arithmetic stays in the
 common dtype of the operands: integers wrap as NumPy's do, and arrays of ``fractions.Fraction``
 (dtype object) are exact.  This is an oracle for tests and a text for people; it is not meant to be
 fast.

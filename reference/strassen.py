@@ -3,7 +3,7 @@
 Source: V. Strassen, "Gaussian elimination is not optimal", Numerische Mathematik 13 (1969),
 354-356.  The names h1 ... h7 are the I ... VII of the paper, in its order.
 
-The price is accuracy.  c11 and c22 contain terms that cancel in exact arithmetic, but whose
+The price is accuracy.  Entries of C contain terms that cancel in exact arithmetic, but whose
 rounding errors stay: on random data the typical error is twice that of the classical algorithm.
 """
 

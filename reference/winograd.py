@@ -3,7 +3,7 @@
 Source: attributed to S. Winograd, "On multiplication of 2 x 2 matrices", Linear Algebra and its
 Applications 4 (1971), 381-388.  Fifteen is the least that seven products allow, unless A, B and C
 are first brought into another basis: R. L. Probert, "On the additive complexity of matrix
-multiplication", SIAM Journal on Computing 5 (1976), 187-203.
+multiplication", SIAM Journal on Computing 5 (1976), 187-203, modulo 2; N. H. Bshouty (1995).
 
 The three saved additions come from sums that are used again: s1 in s2, t1 in t2, u1 in u2, and so
 on.  Such sums have more terms, hence larger rounding errors: on random data the typical error is

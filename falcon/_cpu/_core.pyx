@@ -64,6 +64,17 @@ def lend_callback(int most, int threads):
     return <uintptr_t>falcon_lend(most, threads)
 
 
+def meet(size_t parallel):
+    """Run calls of this thread on those of an OpenMP while they spin; return how many there are.
+
+    `parallel`: the address of its GOMP_parallel; 0: of no OpenMP, in all threads.
+    """
+    cdef int found
+    with nogil:
+        found = falcon_meet(<falcon_parallel>parallel)
+    return found
+
+
 cdef const falcon_kernel *kernel(isa, int dtype) except NULL:
     """The best kernel for a type on no better an instruction set than `isa` (None: any)."""
     cdef int i = falcon_isa_best() if isa is None else -1

@@ -5,6 +5,8 @@ OpenBLAS hands the jobs of a call to a callback where it is given one (from 0.3.
 own workers then sleep. LU and what builds on it use them all the same, beside falcon's threads: so
 they are started anew, once, with a spin of 0.1 ms. Nothing happens at import, nor before falcon's
 kernels run with several threads.
+
+The threads of torch's OpenMP spin as well. A product runs on them meanwhile (`meet`).
 """
 
 from __future__ import annotations
@@ -123,6 +125,15 @@ def look() -> None:
         threads.are_shared = all(x.is_on for x in _libraries.values()) and bool(_libraries)
     finally:
         lock.release()
+
+
+def meet(parallel: int) -> int:
+    """Let calls of this thread run on those of an OpenMP while they spin (`guests.c`).
+
+    `parallel`: the address of its GOMP_parallel; 0: of none, in all threads. Returns their number.
+    """
+    found: int = _core.meet(parallel)
+    return found
 
 
 def states() -> dict[str, str]:

@@ -5,7 +5,8 @@ added to the blocks that need it, and to sums that several blocks share. A share
 slot until its last term is added; it is then added to all blocks and sums that need it. So the
 shared sums of W save as many additions as in other engines, at the cost of slots.
 
-The products may come in any order. An order with few unfinished sums at any time is chosen.
+The products may come in any order. The next one is always one that opens the fewest slots, minus
+those that it completes.
 """
 
 from __future__ import annotations

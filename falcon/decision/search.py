@@ -120,10 +120,12 @@ class Search(Methods):
         if reason is not None or not able:
             reason = reason or reasons[0]
             raise TypeError(f"scheme {scheme.name!r} cannot multiply {problem}: {reason}")
-        for way in able:
-            found = self.methods_of(way, scheme)
-            if found:
-                return Plan(problem, way.backend, found[0], "requested", options=options)
+        found = [(x, some[0]) for x in able if (some := self.methods_of(x, scheme))]
+        if len(found) > 1:  # the ways are in the order of their classical products
+            found.sort(key=lambda x: self.predicted(*x).total)
+        if found:
+            way, method = found[0]
+            return Plan(problem, way.backend, method, "requested", options=options)
         unlimited = (x.backend.candidates(problem, (scheme,), None, x.compute_type) for x in able)
         usual = [method.workspace for some in unlimited for method in some]
         needed = f"; without a limit it takes {min(usual)} bytes" if usual else ""

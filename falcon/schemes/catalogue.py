@@ -224,8 +224,10 @@ def register(scheme: Scheme, *, overwrite: bool = False) -> Scheme:
         raise ValueError(
             f"scheme name {name!r} is reserved; give the scheme another one, without @ ( ) [ ]"
         )
-    if name in _files() or (name in _registered and not overwrite):
-        raise ValueError(f"there is a scheme named {name!r} already")
+    if name in _files():
+        raise ValueError(f"there is a scheme named {name!r} already, which falcon brings")
+    if name in _registered and not overwrite:
+        raise ValueError(f"there is a scheme named {name!r} already; overwrite=True replaces it")
     _registered[name] = scheme
     global _generation
     _generation += 1

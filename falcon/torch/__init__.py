@@ -1,6 +1,7 @@
 """Linear layers of PyTorch on falcon; imported only when it is asked for.
 
 ops.py: `linear` and `matmul`, with gradients, registered as operators of torch.
+threads.py: torch's threads, on which products run.
 stock.py: which products on a GPU are torch's own.
 operands.py: which tensors falcon takes, and what else would see a call.
 packed.py: panels of a layer's weight, and the operator that multiplies by them.

@@ -33,6 +33,7 @@ from .operands import (
     is_traced,
 )
 from .stock import is_stock
+from .threads import usual_threads
 
 # Left to torch: products of fewer multiplications, which falcon's Python code would delay, and of
 # fewer rows, for which falcon would copy B (nn.Linear's weight is B by columns).
@@ -355,7 +356,7 @@ torch.library.register_vmap("falcon::matmul", _vmap_matmul, lib=library)
 
 def _options(x: Tensor) -> dict[str, Any]:
     """Return the options of a product: as many threads as torch uses on the CPU."""
-    return {} if x.is_cuda else {"threads": torch.get_num_threads()}
+    return {} if x.is_cuda else {"threads": usual_threads()}
 
 
 def _is_for_torch(x: Tensor, columns: int) -> bool:

@@ -241,6 +241,11 @@ typedef void (*falcon_lend_callback)(int sync, void (*dojob)(int thread, void *d
                                      void *data, int index);
 falcon_lend_callback falcon_lend(int most, int threads);
 
+/* The parallel region of an OpenMP (GOMP_parallel) on whose threads calls of this thread run while these spin
+ * (guests.c); NULL: none, for all threads.  Returns how many threads it has, 0 where nothing is known of them. */
+typedef void (*falcon_parallel)(void (*body)(void *), void *about, unsigned threads, unsigned flags);
+int falcon_meet(falcon_parallel begin);
+
 /* Whether calls run on one thread because the process was forked (OpenMP's team only). */
 int falcon_in_forked_child(void);
 

@@ -46,6 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
     default = Path(schemes.__file__).parent / "data"
     parser.add_argument("--out", type=Path, default=default, help="the folder of the catalogue")
     options = parser.parse_args(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
     with Progress("reading schemes") as progress:
         held = candidates(options.folder)
         for dims, rank in sorted(held):
@@ -78,6 +79,9 @@ def candidates(folders: list[Path]) -> dict[tuple[Format, int], list[Scheme]]:
         for folder in folders
         for path in sorted(folder.glob("*.json"))
     ]  # fmt: skip
+    for scheme in found:
+        if not all(np.isin(x, (-1, 0, 1)).all() for x in (scheme.U, scheme.V, scheme.W)):
+            raise SystemExit(f"{scheme.name}: the catalogue holds coefficients of -1, 0 and 1")
     for scheme in (*found, *known):
         m, k, n = scheme.format
         if m <= k <= n and wanted((m, k, n)):

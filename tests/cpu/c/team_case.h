@@ -1,4 +1,5 @@
-/* team_case.h - a test of the team alone: units counted, gangs, several host threads at once, a forked child. */
+/* team_case.h - a test of the team alone: units counted, gangs, several host threads at once, a forked child, and the
+ * threads of an OpenMP. */
 #ifndef FALCON_TEST_TEAM_CASE_H
 #define FALCON_TEST_TEAM_CASE_H
 #include "engine/board.h"
@@ -95,7 +96,63 @@ static void *count_all(void *rounds) {
     return NULL;
 }
 
-/* Several host threads at once, then a forked child. */
+/* An OpenMP of three threads, two of which spin between its regions. */
+static struct {
+    void (*body)(void *);
+    void *about;
+    atomic_int regions, left;
+} openmp;
+enum { LAST = -1 };
+
+static void *openmp_thread(void *unused) {
+    for (int seen = 0; (void)unused, 1; seen++) {
+        while (atomic_load(&openmp.regions) == seen)
+            ;
+        if (atomic_load(&openmp.regions) == LAST)
+            return NULL;
+        openmp.body(openmp.about);
+        atomic_fetch_sub(&openmp.left, 1);
+    }
+}
+
+static void openmp_region(void (*body)(void *), void *about, unsigned threads, unsigned flags) {
+    (void)threads, (void)flags;
+    openmp.body = body, openmp.about = about;
+    atomic_store(&openmp.left, TEAM - 1);
+    atomic_fetch_add(&openmp.regions, 1);
+    body(about);
+    while (atomic_load(&openmp.left))
+        ;
+}
+
+/* Calls run on its threads, as soon as the machine lets these run; then a forked child, which has none of them. */
+static const char *guests_case(int rounds) {
+    pthread_t own[TEAM - 1];
+    const char *why = NULL;
+    for (int i = 0; i < TEAM - 1; i++)
+        pthread_create(own + i, NULL, openmp_thread, NULL);
+    const int met = falcon_meet(openmp_region), regions = atomic_load(&openmp.regions);
+    const double begun = fl_now();
+    do
+        why = count_all(&rounds);
+    while (!why && met && atomic_load(&openmp.regions) == regions && fl_now() - begun < 60);
+    if (met && (met != TEAM || atomic_load(&openmp.regions) == regions))
+        why = "no call ran on the threads of an OpenMP that spin";
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(count_all(&rounds) != NULL);
+    int status;
+    waitpid(child, &status, 0);
+    why = status ? "a forked child waits for threads of an OpenMP" : why;
+    if (falcon_meet(NULL))
+        why = "an OpenMP that is none has threads";
+    atomic_store(&openmp.regions, LAST);
+    for (int i = 0; i < TEAM - 1; i++)
+        pthread_join(own[i], NULL);
+    return why;
+}
+
+/* Several host threads at once, then a forked child, then an OpenMP. */
 static int team_case(int rounds) {
     enum { HOSTS = 4 };
     pthread_t hosts[HOSTS];
@@ -114,6 +171,8 @@ static int team_case(int rounds) {
     waitpid(child, &status, 0);
     if (!why && status)
         why = "wrong in a forked child";
+    if (!why)
+        why = guests_case(rounds);
     if (why)
         printf("FAIL team: %s\n", why);
     return why != NULL;

@@ -16,6 +16,7 @@
 #endif
 #include "../falcon_cpu.h"
 #include "board.h"
+#include "guests.h"
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -425,7 +426,7 @@ void fl_team_run(const fl_stages *stages, void *job, int threads) {
     else if (falcon_threading(-1) == FALCON_OPENMP)
         run_openmp(stages, job, threads);
 #endif
-    else
+    else if (!fl_guests_run(stages, job, threads))
         run_own(stages, job, threads);
 }
 

@@ -1,0 +1,77 @@
+"""Products of tensors run on torch's own threads while these spin."""
+
+import os
+import threading
+
+import pytest
+
+import falcon
+from falcon.torch import threads
+
+from .support import integers, torch
+
+X, W = integers(300, 500, dtype=torch.float32), integers(400, 500, dtype=torch.float32)
+WANTED = X.double() @ W.double().T
+
+
+@pytest.fixture(autouse=True)
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+    falcon.set_config(share_threads=True)
+
+
+def products():
+    for _ in range(20):
+        torch.nn.functional.gelu(X)
+        assert torch.equal(falcon.torch.linear(X, W).double(), WANTED)
+
+
+def test_products_after_operators_of_torch():
+    products()
+    falcon.set_config(share_threads=False)
+    products()
+    for count in (1, 2):
+        torch.set_num_threads(count)
+        products()
+
+
+def test_other_threads_have_their_own(engine):
+    failed = []
+
+    def body():
+        try:
+            products()
+        except BaseException as error:
+            failed.append(error)
+
+    some = [threading.Thread(target=body) for _ in range(3)]
+    for x in some:
+        x.start()
+    products()
+    for x in some:
+        x.join()
+    assert not failed
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_forked_child_does_not_wait_for_them(engine):
+    products()
+    child = os.fork()
+    if not child:
+        threads._thread.known = (1, True)
+        found = falcon.torch.linear(X, W).numpy()  # torch's own operators would wait for ever
+        os._exit(not (found == WANTED.numpy()).all())
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_the_openmp_of_torch_is_found(engine):
+    if "OpenMP" not in torch.__config__.parallel_info() or os.name != "posix":
+        pytest.skip("torch has no OpenMP here")
+    if threads._parallel():
+        torch.nn.functional.gelu(X)
+        assert threads.meet(threads._parallel()) == 2
+    assert threads.meet(0) == 0
+    threads._thread.known = (1, True)  # unknown again
