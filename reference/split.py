@@ -1,9 +1,9 @@
 """Products of float32 by products of bfloat16 parts (Henry, Tang and Heinecke, 2019).
 
 A bfloat16 is a float32 with the lower 16 of its 32 bits 0: 8 significant bits instead of 24.  So a
-float32 x is the sum of three of them (unless a part is below the least float32): the leading bits of x,
-those of what is left, and what is then left.  A product of two such sums has nine terms; the three
-smallest are a few units in the last place of a float32 at most, and are left out.
+float32 x is the sum of three of them (unless one is below the least float32): the leading bits of
+x, those of what is left, and what is then left.  A product of two such sums has nine terms; the
+three smallest, a few units in the last place of a float32, are left out.
 
 The products of two bfloat16 are exact in float32.  Here they are summed in float64; machines sum
 them in float32, which is where their error comes from.

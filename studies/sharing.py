@@ -6,6 +6,7 @@
     lapack    LAPACK, and a product of falcon's, each in turn with the other
     busy      LAPACK as in `numpy`, beside as many busy processes as CPUs
     crowded   LAPACK in turn with falcon's products, beside as many busy processes
+    torch     torch's time of a pass of linear layers over falcon's, on torch's threads and on its own
     pause     slowest of 200 single calls after a pause over one thread's time
 
 Every row is measured in a process with sharing and one without (FALCON_SHARE_THREADS=0).
@@ -14,6 +15,7 @@ Every row is measured in a process with sharing and one without (FALCON_SHARE_TH
 from __future__ import annotations
 
 import time
+from copy import deepcopy
 from functools import partial
 from statistics import median
 
@@ -153,6 +155,44 @@ def both(what):
     return [run(__file__, f"_{what}", FALCON_SHARE_THREADS=x) for x in "01"]
 
 
+def torch_layers():
+    """Print torch's time of a pass of four blocks over falcon's, by tokens."""
+    import torch
+
+    import falcon.torch
+    from falcon._tools.timing import Side, interleave
+
+    class Block(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.query = torch.nn.LayerNorm(1024), torch.nn.Linear(1024, 1024)
+            self.up, self.down = torch.nn.Linear(1024, 4096), torch.nn.Linear(4096, 1024)
+
+        def forward(self, x):
+            x = x + self.query(self.norm(x))
+            return x + self.down(torch.nn.functional.gelu(self.up(x)))
+
+    stock = torch.nn.Sequential(*(Block() for _ in range(4))).eval()
+    made = deepcopy(stock)
+    config = falcon.torch.LinearConfig(measure=False, min_m=64)
+    falcon.torch.convert_(made, config)
+
+    def passed(model, x, shares):
+        falcon.set_config(share_threads=shares)
+        with torch.inference_mode():
+            for _ in range(2):
+                model(x)
+
+    for tokens in (64, 128, 512, 1500):
+        x = torch.randn(tokens, 1024)
+        sides = [Side(name, lambda _, how=how: seconds(partial(passed, *how), count=1))
+                 for name, how in {"torch": (stock, x, True), "shared": (made, x, True),
+                                   "own": (made, x, False)}.items()]  # fmt: skip
+        theirs, *ours = interleave(sides, 25, most=25, calls=1)
+        told = (f"{name} {side.over(theirs)}" for name, side in zip(("shared", "own"), ours, strict=True))
+        print(f"{tokens:>5} tokens, float32: ", *told, sep="   ", flush=True)
+
+
 def overhead(what):
     runs = [both(what) for _ in range(3)]
     for name in runs[0][0]:
@@ -178,6 +218,7 @@ if __name__ == "__main__":
     names = {"turn": turn, "numpy": numpy_alone, "auto": auto, "pause": pause, "lapack": lapack,
              "in_turn": in_turn}  # fmt: skip
     shown = {x: lambda x=x: compared(x) for x in ("turn", "auto", "pause")}
+    shown["torch"] = torch_layers
     shown |= {"numpy": partial(overhead, "numpy"), "lapack": partial(overhead, "in_turn"),
               "busy": partial(beside, "lapack"), "crowded": partial(beside, "in_turn")}  # fmt: skip
     dispatch(__doc__, shown, names, first=shared)

@@ -183,7 +183,7 @@ class Options:
         """bool
         Run the jobs of NumPy's and SciPy's OpenBLAS on falcon's threads, in the whole process, once
         falcon's kernels have run with several threads: products of both libraries in turn then do
-        not compete for CPUs.""",
+        not compete for CPUs. Run products of `falcon.torch` on torch's threads while these spin.""",
         checks.check_switch,
         parse_bool,
     )

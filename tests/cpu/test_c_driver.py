@@ -119,7 +119,8 @@ def sanitized(folder, *flags):
 def test_many_helpers_wake_one_another_and_share_evenly(tmp_path):
     require_compiler()
     program, sources = tmp_path / "many_helpers", [DRIVER.parent / "many_helpers.c"]
-    sources += [SOURCES / "src" / x for x in ("engine/board.c", "engine/guests.c", "machine/clock.c")]
+    parts = "engine/board.c", "engine/guests.c", "machine/clock.c"
+    sources += [SOURCES / "src" / x for x in parts]
     flags = ["-O1", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-pthread", "-I", tmp_path]
     write_headers(tmp_path, table().isas_for("none"))
     where = "-I", SOURCES / table().INCLUDE_DIR
