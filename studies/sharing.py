@@ -6,7 +6,7 @@
     lapack    LAPACK, and a product of falcon's, each in turn with the other
     busy      LAPACK as in `numpy`, beside as many busy processes as CPUs
     crowded   LAPACK in turn with falcon's products, beside as many busy processes
-    torch     torch's time of a pass of linear layers over falcon's, on torch's threads and on its own
+    torch     a pass of linear layers by torch, over falcon's on torch's threads and on its own
     pause     slowest of 200 single calls after a pause over one thread's time
 
 Every row is measured in a process with sharing and one without (FALCON_SHARE_THREADS=0).
@@ -189,8 +189,8 @@ def torch_layers():
                  for name, how in {"torch": (stock, x, True), "shared": (made, x, True),
                                    "own": (made, x, False)}.items()]  # fmt: skip
         theirs, *ours = interleave(sides, 25, most=25, calls=1)
-        told = (f"{name} {side.over(theirs)}" for name, side in zip(("shared", "own"), ours, strict=True))
-        print(f"{tokens:>5} tokens, float32: ", *told, sep="   ", flush=True)
+        shared, own = (x.over(theirs) for x in ours)
+        print(f"{tokens:>5} tokens, float32: shared {shared}, own {own}", flush=True)
 
 
 def overhead(what):

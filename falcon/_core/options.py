@@ -183,7 +183,7 @@ class Options:
         """bool
         Run the jobs of NumPy's and SciPy's OpenBLAS on falcon's threads, in the whole process, once
         falcon's kernels have run with several threads: products of both libraries in turn then do
-        not compete for CPUs. Run products of `falcon.torch` on torch's threads while these spin.""",
+        not compete for CPUs. Products of `falcon.torch` run on torch's threads while they spin.""",
         checks.check_switch,
         parse_bool,
     )
