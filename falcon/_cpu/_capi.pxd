@@ -176,8 +176,9 @@ cdef extern from "falcon_cpu.h" nogil:
     int falcon_threading(int wanted)
     int falcon_in_forked_child()
     void *falcon_lend(int most, int threads)
-    ctypedef void (*falcon_parallel)(void (*body)(void *) noexcept nogil, void *about, unsigned threads,
-                                     unsigned flags) noexcept nogil
+    ctypedef void (*falcon_parallel)(
+        void (*body)(void *) noexcept nogil, void *about, unsigned threads, unsigned flags
+    ) noexcept nogil
     int falcon_meet(falcon_parallel begin) nogil
 
 cdef extern from *:
