@@ -52,6 +52,12 @@ def test_modulus(p):
     assert (empty == 5 * c.astype(object) % p).all()
 
 
+def test_residues_may_need_more_than_the_least_workspace():
+    x = da.zeros((2100, 2100), dtype="i8", chunks=2100)
+    plan = falcon.dask.plan(x, x, modulus=7)
+    assert plan.chunk.workspace > 2**24
+
+
 def test_small_types_do_not_wrap():
     a = np.full((6, 60), 99, "i1")
     x = da.from_array(a, (3, 7))

@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+import falcon
 from falcon._backends import BACKENDS, available_backends
 from falcon._core import fit
 from falcon._core.dtypes import dtype_of
@@ -112,3 +113,17 @@ def test_schemes_compete_with_the_library(library, chosen, costs):
     assert better == ("numpy" if library < 1 else "cpu")
     gain = times[better] / plan.candidates[0].total
     assert plan.why == f"predicted {gain:.3f} x as fast as {better} classical"
+
+
+@pytest.mark.parametrize("chosen", ["cpu", "numpy"])
+def test_a_scheme_by_name_runs_where_it_is_predicted_to_be_fastest(chosen):
+    """Whoever multiplies classically, and comes first: here the library."""
+    if BACKENDS["cpu"].why_unavailable():
+        pytest.skip("needs falcon's kernels")
+    slow = replace(RATES, add=RATES.add / 1000, bandwidth=RATES.bandwidth / 1000)
+    order = sorted(available_backends(), key=lambda x: not x.is_library)
+    options = Options(scheme=falcon.schemes.get("strassen"))
+    plan = decided(
+        problem(2048, 2048, 2048), options, order, lambda x: RATES if x.name == chosen else slow
+    )
+    assert plan.backend.name == chosen

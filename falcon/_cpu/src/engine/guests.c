@@ -57,7 +57,8 @@ static void run_region(falcon_parallel begin, fl_region *r) {
 
 /* Whether a thread runs on a CPU now: its clock goes on. */
 static int runs(int thread) {
-    const clockid_t clock = (clockid_t)(~(unsigned)thread << 3 | 6); /* as pthread_getcpuclockid, of one that ended too */
+    const clockid_t clock =
+        (clockid_t)(~(unsigned)thread << 3 | 6); /* as pthread_getcpuclockid, of one that ended too */
     struct timespec first, then;
     if (!thread || clock_gettime(clock, &first) || clock_gettime(clock, &then))
         return 0;
