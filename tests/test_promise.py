@@ -173,3 +173,11 @@ def test_error_and_workspace():
         growth = Sample(a, b).error(out) / classical
         # Chunks of K are summed classically, so an LCMA may be better than its growth says.
         assert growth <= 2 * plan.growth, name
+
+
+@pytest.mark.parametrize("shapes", [((300, 300), (5, 300)), ((7, 5), (5, 3))])
+@pytest.mark.parametrize("error", [None, 1e-3])
+def test_a_bound_is_for_operands_of_the_plan(shapes, error):
+    plan = falcon.plan((300, 300), (300, 300), "float64", error=error)
+    with pytest.raises(ValueError, match=r"expected \(M, 300\) and \(300, N\)"):
+        plan.error_bound(*map(np.ones, shapes))

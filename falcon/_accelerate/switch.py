@@ -168,8 +168,10 @@ def accelerate(
     checks = on and check_choice(("wrap", "raise"), "overflow", overflow) == "raise"
     state: _State = "raise" if checks else on, error
     for name in options:
-        known = f"settings hold here: falcon.set_config({name}=...), or falcon.config for a block"
-        raise TypeError(f"accelerate takes no {name!r}" + (f"; {known}" if name in FIELDS else ""))
+        known = "its options are on, quiet, inherit, overflow and error"
+        if name in FIELDS:
+            known = f"a setting holds: falcon.set_config({name}=...), or falcon.config for a block"
+        raise TypeError(f"accelerate takes no {name!r}; {known}")
     if _loops is None:
         raise RuntimeError(
             "falcon.accelerate needs a compiled part that was not built here; see "
