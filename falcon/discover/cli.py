@@ -60,6 +60,9 @@ def _report(run: Run, finds: list[Path]) -> None:
               f"{run.lowest}")  # fmt: skip
     print(f"{job.label}: {progress_line(run, ended=True)}, for {run.seconds:.1f} s of CPU time per "
           "worker")  # fmt: skip
+    if job.rank is not None and run.reached and not finds:
+        print(f"{job.label}: nothing new, rank {run.lowest} is known; --scratch begins without "
+              "known schemes, --objective improves them")  # fmt: skip
     for path in finds:
         print(f"wrote {path}")
 

@@ -97,7 +97,9 @@ def test_the_command(tmp_path, capsys):
         assert word in scheme.source
     # Nothing new is to be found: a second run resumes, and stops at once.
     assert run(tmp_path, "2,2,3", "--rank", 11, "--minutes", 1, "--seed", 4, "--scratch") == 0
-    assert "json" not in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "json" not in told
+    assert "nothing new, rank 11 is known" in told
 
 
 @pytest.mark.parametrize("sizes", [(2, 3, 4), ("2,3,4",), ("2x3x4",)])
