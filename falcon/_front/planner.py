@@ -121,7 +121,9 @@ def planning_state() -> tuple:
 
 def _key(problem: Problem, options: Options) -> tuple:
     """Return what is equal for equal plans."""
-    return problem, options, planning_state()
+    scheme = options.scheme  # equal ones may differ in their names
+    name = "" if isinstance(scheme, str) else scheme.name
+    return problem, options, name, planning_state()
 
 
 def plan_for(problem: Problem, options: Options) -> Plan:

@@ -172,3 +172,9 @@ def test_a_batch_is_planned_as_it_is_multiplied(planned, shapes, dtype):
         if plan.seconds:
             one = falcon.plan(a[0], b[0], backend=plan.backend.name)
             assert sum(dict(plan.seconds).values()) > 1.5 * sum(dict(one.seconds).values())
+
+
+def test_equal_schemes_keep_their_names():
+    mine = falcon.schemes.get("strassen").renamed("mine", "a copy")
+    labels = [falcon.plan((700, 700), (700, 700), scheme=x).label for x in (mine, "strassen", mine)]
+    assert labels == ["mine", "strassen", "mine"]
