@@ -180,6 +180,7 @@ cdef extern from "falcon_cpu.h" nogil:
         void (*body)(void *) noexcept nogil, void *about, unsigned threads, unsigned flags
     ) noexcept nogil
     int falcon_meet(falcon_parallel begin) nogil
+    int falcon_guests()
 
 cdef extern from *:
     """

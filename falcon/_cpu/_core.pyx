@@ -67,12 +67,17 @@ def lend_callback(int most, int threads):
 def meet(size_t parallel):
     """Run calls of this thread on those of an OpenMP while they spin; return how many there are.
 
-    `parallel`: the address of its GOMP_parallel; 0: of no OpenMP, in all threads.
+    `parallel`: the address of its GOMP_parallel; 0: of none.
     """
     cdef int found
     with nogil:
         found = falcon_meet(<falcon_parallel>parallel)
     return found
+
+
+def guests():
+    """Return how many threads of an OpenMP this thread knows."""
+    return falcon_guests()
 
 
 cdef const falcon_kernel *kernel(isa, int dtype) except NULL:

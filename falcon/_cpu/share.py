@@ -15,6 +15,7 @@ import ctypes
 import os
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -40,6 +41,13 @@ next_look = 0.0
 _lock = ForkLock()
 _libraries: dict[str, _Library] = {}
 _loaded: tuple[bool, ...] = ()
+
+
+class _Thread(threading.local):
+    products, refused = 0, 0  # how many it made, and for which number of threads there is no OpenMP
+
+
+_thread = _Thread()
 
 
 @dataclass
@@ -122,18 +130,28 @@ def look() -> None:
         wanted = settings().share_threads
         for library in _libraries.values():
             library.update(wanted)
+        if not wanted and _core.guests():
+            _core.meet(0)
         threads.are_shared = all(x.is_on for x in _libraries.values()) and bool(_libraries)
     finally:
         lock.release()
 
 
-def meet(parallel: int) -> int:
+def meet(count: int, parallel: Callable[[], int]) -> None:
     """Let calls of this thread run on those of an OpenMP while they spin (`guests.c`).
 
-    `parallel`: the address of its GOMP_parallel; 0: of none, in all threads. Returns their number.
+    `count`: of its threads for this one. `parallel` returns the address of its GOMP_parallel, or 0.
+    Not at a thread's first product: it may have begun no region, and not begin one.
     """
-    found: int = _core.meet(parallel)
-    return found
+    known = _core.guests()
+    if not settings().share_threads:
+        if known:
+            _core.meet(0)
+    elif known != count > 1 and _thread.refused != count:
+        _thread.products += 1
+        if _thread.products > 1 and _core.meet(parallel()) != count:
+            _core.meet(0)
+            _thread.refused = count
 
 
 def states() -> dict[str, str]:

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import os
-import threading
 from functools import cache
 from pathlib import Path
 
 import torch
 
-from falcon._front.surface import host_engine, meet, settings
-
-
-class _Thread(threading.local):
-    known: tuple[int, bool] = (1, True)
-
-
-_thread = _Thread()
+from falcon._front.surface import host_engine, meet
 
 
 def usual_threads() -> int:
@@ -25,20 +17,20 @@ def usual_threads() -> int:
 
     They spin for milliseconds after an operator, on the CPUs that falcon's own would need.
     """
-    known = torch.get_num_threads(), settings().share_threads
-    if _thread.known != known:
-        _thread.known = known
-        if not host_engine().is_library:
-            meet(_parallel() if known[1] else 0)
-    return known[0]
+    count = torch.get_num_threads()
+    if not host_engine().is_library:
+        meet(count, parallel)
+    return count
 
 
 @cache
-def _parallel() -> int:
-    """Return the address of GOMP_parallel of torch's OpenMP; 0: there is none."""
+def parallel() -> int:
+    """Return the address of GOMP_parallel as torch calls it; 0: there is none."""
     path = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
-    try:
-        found = ctypes.CDLL(str(path), mode=os.RTLD_NOLOAD).GOMP_parallel
-    except (OSError, AttributeError):  # another system, or another kind of threads
-        return 0
-    return ctypes.cast(found, ctypes.c_void_p).value or 0
+    for where in (None, str(path)):  # as the loader looks for it: first where all may see it
+        try:
+            found = ctypes.CDLL(where, mode=os.RTLD_NOLOAD).GOMP_parallel
+        except (OSError, AttributeError, TypeError):  # another system, or other threads
+            continue
+        return ctypes.cast(found, ctypes.c_void_p).value or 0
+    return 0

@@ -242,9 +242,10 @@ typedef void (*falcon_lend_callback)(int sync, void (*dojob)(int thread, void *d
 falcon_lend_callback falcon_lend(int most, int threads);
 
 /* The parallel region of an OpenMP (GOMP_parallel) on whose threads calls of this thread run while these spin
- * (guests.c); NULL: none, for all threads.  Returns how many threads it has, 0 where nothing is known of them. */
+ * (guests.c); NULL: none.  Both return how many threads it has, 0 where nothing is known of them, or no longer. */
 typedef void (*falcon_parallel)(void (*body)(void *), void *about, unsigned threads, unsigned flags);
 int falcon_meet(falcon_parallel begin);
+int falcon_guests(void);
 
 /* Whether calls run on one thread because the process was forked (OpenMP's team only). */
 int falcon_in_forked_child(void);

@@ -55,19 +55,20 @@ static void run_region(falcon_parallel begin, fl_region *r) {
     guest = atomic_load(&r->guest), guests = atomic_load(&r->count);
 }
 
-/* Whether a thread runs on a CPU now: its clock goes on. */
-static int runs(int thread) {
-    const clockid_t clock =
-        (clockid_t)(~(unsigned)thread << 3 | 6); /* as pthread_getcpuclockid, of one that ended too */
+/* Whether the one that is known runs on a CPU now: its clock goes on.  It may have ended: none is known then. */
+static int spins(void) {
+    const clockid_t clock = (clockid_t)(~(unsigned)guest << 3 | 6); /* as of pthread_getcpuclockid */
     struct timespec first, then;
-    if (!thread || clock_gettime(clock, &first) || clock_gettime(clock, &then))
+    if (clock_gettime(clock, &first) || clock_gettime(clock, &then)) {
+        guest = guests = 0;
         return 0;
+    }
     return first.tv_nsec != then.tv_nsec || first.tv_sec != then.tv_sec;
 }
 
 int fl_guests_run(const fl_stages *stages, void *job, int threads) {
     const falcon_parallel begin = atomic_load(&parallel);
-    if (!begin || threads > guests || !runs(guest))
+    if (!begin || !guest || threads > guests || 2 * threads <= guests || !spins())
         return 0;
     fl_board board = {0};
     fl_region r = {.board = &board};
@@ -80,11 +81,15 @@ int falcon_meet(falcon_parallel begin) {
     guest = guests = 0;
     if (atomic_load(&forked))
         return 0;
-    atomic_store(&parallel, begin);
     if (begin) {
         fl_region r = {0};
+        atomic_store(&parallel, begin);
         run_region(begin, &r);
     }
+    return guests;
+}
+
+int falcon_guests(void) {
     return guests;
 }
 
@@ -102,6 +107,9 @@ int fl_guests_run(const fl_stages *stages, void *job, int threads) {
 }
 int falcon_meet(falcon_parallel begin) {
     (void)begin;
+    return 0;
+}
+int falcon_guests(void) {
     return 0;
 }
 #endif
