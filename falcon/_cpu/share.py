@@ -27,7 +27,7 @@ from falcon._core.options import settings
 from falcon._tools import threads
 from falcon._tools.locks import ForkLock
 
-from . import _core
+from .extension import _core
 
 # Seconds between two looks at the settings, and at what is loaded.
 _EVERY = 0.2
