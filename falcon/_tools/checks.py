@@ -32,7 +32,12 @@ def parse_bool(text: str) -> bool:
 
 def parse_reproducible(text: str) -> bool | str:
     """Parse a boolean, or ``rows``."""
-    return text if text == "rows" else parse_bool(text)
+    if text == "rows":
+        return text
+    try:
+        return parse_bool(text)
+    except ValueError as error:
+        raise ValueError(f"{error} or rows") from None
 
 
 # A check is called with the name and the value of an option, and returns the value in the form that
