@@ -170,7 +170,7 @@ def accelerate(
     for name in options:
         known = "its options are on, quiet, inherit, overflow and error"
         if name in FIELDS:
-            known = f"a setting holds: falcon.set_config({name}=...), or falcon.config for a block"
+            known = f"settings hold here: falcon.set_config({name}=...), in a block falcon.config"
         raise TypeError(f"accelerate takes no {name!r}; {known}")
     if _loops is None:
         raise RuntimeError(
