@@ -28,15 +28,15 @@ MOST_UNEVEN = 2.0
 SHORTEST = 32
 
 
-def check_fits(K: int, a: np.ndarray, b: np.ndarray) -> None:
-    """Raise ValueError for matrices of which a plan of K terms knows no bound."""
+def fitting(K: int, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return operands; raises ValueError for matrices of which a plan of K terms knows no bound."""
     if a.ndim == b.ndim == 2 and not a.shape[1] == len(b) == K:
         raise ValueError(f"a has shape {a.shape}, b {b.shape}; expected (M, {K}) and ({K}, N)")
+    return a, b
 
 
 def error_bound(plan: Any, a: np.ndarray, b: np.ndarray, proved: bool) -> np.ndarray:
     """Return the bound for each entry by the plan's own method; see `Plan.error_bound`."""
-    check_fits(plan.problem.K, a, b)
     is_promise = is_bound(plan.problem, plan.options) and not proved
     if a.ndim == b.ndim == 2 and not is_promise and (may_even(plan) or evens_on_device(plan)):
         a, b = (x.astype(np.result_type(x, np.float64)) for x in (a, b))

@@ -13,7 +13,7 @@ from falcon._tools.locks import importing
 from falcon.schemes import Scheme
 
 from .arrays import to_array
-from .bound import error_bound
+from .bound import error_bound, fitting
 from .dtypes import DType
 from .matrix import Matrix
 from .method import Candidate as Candidate
@@ -268,7 +268,7 @@ class Plan:
         -----
         Does not cover overflow and underflow. docs/accuracy.md proves one, measures the other.
         """
-        p, a, b = self.problem, to_array("a", a), to_array("b", b)
+        p, (a, b) = self.problem, fitting(self.problem.K, to_array("a", a), to_array("b", b))
         if p.is_exact:
             return np.zeros((p.M, p.N))
         of = error_bound if self.rewrite is None else self.rewrite.error_bound

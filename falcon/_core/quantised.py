@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from .bound import check_fits, norms
+from .bound import norms
 from .rewrite import Rewrite
 from .runner import Runner
 from .sampled import Lines, SampledRunner, most_error
@@ -60,7 +60,6 @@ class Quantised(Rewrite):
 
     def error_bound(self, plan: Any, a: np.ndarray, b: np.ndarray, proved: bool) -> np.ndarray:
         """Return the promise by these operands, or what any operands of such scales may err by."""
-        check_fits(plan.problem.K, a, b)
         sizes = norms(a, 1), norms(b, 0)
         scales = np.abs(a).max(axis=1) / LARGEST, np.abs(b).max(axis=0) / LARGEST
         both = np.multiply.outer(*sizes)

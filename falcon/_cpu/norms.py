@@ -210,7 +210,6 @@ def most_parallel(
         return rows, columns
     if c.strides[1] != c.itemsize or not is_aligned(c) or not c.dtype.isnative:
         return nothing, nothing
-    real = c.real.dtype
     real, is_complex = c.real.dtype, c.dtype.kind == "c"
     if real not in (np.float32, np.float64):
         return nothing, nothing

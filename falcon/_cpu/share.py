@@ -27,7 +27,7 @@ from falcon._core.options import settings
 from falcon._tools import threads
 from falcon._tools.locks import ForkLock
 
-from .extension import _core
+from . import _core
 
 # Seconds between two looks at the settings, and at what is loaded.
 _EVERY = 0.2
@@ -152,6 +152,9 @@ def meet(count: int, parallel: Callable[[], int]) -> None:
         if _thread.products > 1 and _core.meet(parallel()) != count:
             _core.meet(0)
             _thread.refused = count
+
+
+threads.meet = meet
 
 
 def states() -> dict[str, str]:

@@ -41,7 +41,6 @@ from .validate import check_added, check_matrix, check_scalar, matmul_shape
 if TYPE_CHECKING:  # else `__getattr__` imports them, as those of `falcon`, when first asked for
     from falcon._core.config import tell_children
     from falcon._cpu.each import cores, kernels, why_different
-    from falcon._cpu.share import meet
 
     from .freivalds import Freivalds, Scaled, times_modulo
     from .info import backends, machine_report
@@ -52,7 +51,6 @@ if TYPE_CHECKING:  # else `__getattr__` imports them, as those of `falcon`, when
 _HOMES = {
     "_core.config": ("tell_children",),
     "_cpu.each": ("cores", "kernels", "why_different"),
-    "_cpu.share": ("meet",),
     "_front.freivalds": ("Freivalds", "Scaled", "times_modulo"),
     "_front.info": ("backends", "machine_report"),
     "_front.pack": ("make_packed",),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
+from collections.abc import Callable
 from os.path import realpath
 
 from threadpoolctl import LibController, register
@@ -23,6 +24,9 @@ _log = logging.getLogger("falcon")
 _LARGEST = 1024
 # Whether NumPy's BLAS runs its jobs on falcon's threads (`falcon._cpu.share`).
 are_shared = False
+# Lets calls of this thread run on so many of an OpenMP, by a function that finds its parallel
+# region (`falcon._cpu.share`); None: falcon's kernels have not run.
+meet: Callable[[int, Callable[[], int]], None] | None = None
 _reported: set[int] = set()  # requests above the limit that have been logged
 
 

@@ -34,7 +34,7 @@ from falcon._tools.lazy import lazy
 from .cluster import Cluster, current_cluster
 from .grid import Grid, Piece, is_foreign, operands
 
-_SMALL_CHUNK, _LEAST_CHUNK = 512, 1024  # lines; below, tasks cost as much as products; to take
+_SMALL_CHUNK, _LEAST_CHUNK = 512, 1024  # lines whose products cost no more than tasks; to take
 _SHARE = 0.6  # of the memory, at which workers of distributed begin to write chunks to disk
 _INPUTS = 0.25  # of a task's bytes, for the chunks that it reads
 _WORKSPACE = 0.125  # of it, at most, for falcon's own buffers
@@ -334,7 +334,7 @@ def _advice(grid: Grid, x: Any, y: Any, on: Cluster, reread: bool) -> Iterator[s
                 "others"
             )
     small = min(max(s, default=0) for s in (grid.x[-2], grid.y[-1], [p.size for p in grid.K]))
-    if 0 < small < _SMALL_CHUNK < _LEAST_CHUNK <= min(grid.sizes):
+    if 0 < small <= _SMALL_CHUNK and min(grid.sizes) >= _LEAST_CHUNK:
         yield f"chunks of {small} lines: products cost no more than tasks; take {_LEAST_CHUNK}"
     for name, sizes in (("x's rows", grid.x[-2]), ("y's columns", grid.y[-1])):
         if len(sizes) > 1 and max(sizes) > 2 * (least := min(sizes[:-1])) > 0:

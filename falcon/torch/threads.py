@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from falcon._front.surface import host_engine, meet
+from falcon._tools import threads
 
 
 def usual_threads() -> int:
@@ -18,8 +18,8 @@ def usual_threads() -> int:
     They spin for milliseconds after an operator, on the CPUs that falcon's own would need.
     """
     count = torch.get_num_threads()
-    if not host_engine().is_library:
-        meet(count, parallel)
+    if threads.meet is not None:
+        threads.meet(count, parallel)
     return count
 
 
