@@ -6,9 +6,10 @@ import threading
 import pytest
 
 import falcon
-from falcon.torch import threads
 
 from .support import integers, torch
+
+threads = pytest.importorskip("falcon.torch.threads")
 
 X, W = integers(300, 500, dtype=torch.float32), integers(400, 500, dtype=torch.float32)
 WANTED = X.double() @ W.double().T
