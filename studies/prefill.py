@@ -51,7 +51,7 @@ class Prefill(Comparison):
             self.runs[Case(workload, shape, dtype)] = name, tokens, step
         super().__init__(options, settings, [*self.runs])
         rows = min(options.tokens)
-        self.config = falcon.torch.LinearConfig(**settings, min_m=min(256, rows), rows=rows)
+        self.config = falcon.torch.LinearConfig(**settings, rows=rows)
         torch.set_num_threads(self.threads)
         self._models: dict[tuple[str, str], Models] = {}
 

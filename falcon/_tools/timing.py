@@ -34,6 +34,9 @@ EQUAL = 1.05
 # quickest; half of the calls may be disturbed. They disturb all calls if their process has less
 # than that share of a CPU.
 _DISTURBED, _LEAST_CPU = 0.15, 0.9
+# Beyond this factor other programs do not decide a ratio: products beside busy processes were up to
+# 1.5 times off.
+CLEAR = 2.0
 # Largest number of rounds, as a multiple of the least number.
 _MOST_ROUNDS = 40
 # Seconds of rounds before a ratio counts as known: other programs come and go within seconds.
@@ -79,8 +82,14 @@ class Estimate:
 
     @property
     def is_judged(self) -> bool:
-        """Whether it has a verdict: there are enough values, and nothing disturbed them."""
-        return self.count >= LEAST_PAIRS and not self.disturbed
+        """Whether it has a verdict: there are enough values, and no `doubt`."""
+        return self.count >= LEAST_PAIRS and not self.doubt
+
+    @property
+    def doubt(self) -> str:
+        """What disturbed a ratio that is not `CLEAR`, so that it has no verdict; "": nothing."""
+        is_clear = self.low > CLEAR or self.high < 1 / CLEAR
+        return "" if is_clear else self.disturbed
 
     @property
     def verdict(self) -> str:
@@ -117,11 +126,11 @@ def _rank(count: int) -> int:
 
 
 def geometric_mean(estimates: Iterable[Estimate]) -> Estimate | None:
-    """Return the geometric mean of the medians that are decided; None if there are none.
+    """Return the geometric mean of the medians that are decided, undisturbed; None: there are none.
 
     Its interval is that of independent errors; `count` is the least of theirs.
     """
-    found = [x for x in estimates if x.verdict != "undecided"]
+    found = [x for x in estimates if x.verdict != "undecided" and not x.disturbed]
     if not found:
         return None
     mean = exp(sum(log(x.median) for x in found) / len(found))

@@ -8,7 +8,7 @@ from typing import Any
 
 from falcon._core.dtypes import dtype_of
 from falcon._tools.text import format_table
-from falcon._tools.timing import EQUAL, LEAST_PAIRS, Estimate, geometric_mean
+from falcon._tools.timing import CLEAR, EQUAL, LEAST_PAIRS, Estimate, geometric_mean
 
 from .records import CLASSICAL, FALCON, estimate_of, ratio
 
@@ -49,7 +49,7 @@ def doubts(document: dict[str, Any]) -> tuple[list[str], list[str]]:
     if disturbed:
         others.append(
             f"other programs disturbed {len(disturbed)} of {len(document['cases'])} products, "
-            f"whose ratios are undecided: {_some(disturbed, '; ')}; measure them again when the "
+            f"whose ratios within {CLEAR:g} are undecided: {_some(disturbed, '; ')}; measure them again when the "
             "machine is quiet"
         )
     if open_ones:
@@ -106,12 +106,13 @@ def mean_of(found: Sequence[Estimate]) -> tuple[Estimate | None, str]:
 
     Returns also of how many it is, or why there is none.
     """
-    verdicts, count = Counter(x.verdict for x in found), len(found)
+    verdicts = Counter("undecided" if x.disturbed else x.verdict for x in found)
+    count = len(found)
     decided = count - verdicts["undecided"]
     if not any(x.count >= LEAST_PAIRS for x in found):
         return None, f"no product has {LEAST_PAIRS} pairs"
     if count == 1:
-        return None if found[0].disturbed else found[0], found[0].disturbed
+        return None if found[0].doubt else found[0], found[0].doubt
     if decided < _MOST * count:
         return None, ", ".join(f"{x} {verdict}" for verdict, x in verdicts.most_common())
     return geometric_mean(found), f" ({decided} of {count} products)" if decided < count else ""

@@ -14,6 +14,8 @@ from falcon._tools.text import unexpected
 
 from .packed import How
 
+# Rows from which on falcon multiplies by default.
+_FEWEST = 256
 # RMS growth of errors that layers may have by default: a quarter of a digit more than torch's own
 # in float32; in 16 bits none by LCMAs whose sums are rounded to 16 bits, which have 2.8.
 _MOST_GROWTH, _MOST_GROWTH_16 = 4.0, 2.0
@@ -33,8 +35,9 @@ class LinearConfig:
     error : float, optional
         Largest error of an output over the norms of its row of the input and of the weight: the
         fastest arithmetic that promises it, as `falcon.gemm` takes it. None: what the type allows.
-    min_m : int
-        Fewer rows (tokens) than these are left to torch, which decodes faster.
+    min_m : int, optional
+        Fewer rows (tokens) than these are left to torch, which decodes faster. None: than 256, or
+        than 64 or 16 where falcon is measured to be faster with these, too.
     rows : int
         Rows for which the scheme is chosen and measured.
     memory_limit : int or str, optional
@@ -60,7 +63,7 @@ class LinearConfig:
     scheme: str | falcon.Scheme = "auto"
     max_growth: float | None = None
     error: float | None = None
-    min_m: int = 256
+    min_m: int | None = None
     rows: int = 512
     memory_limit: int | str | None = None
     batch_invariant: bool = False
@@ -81,7 +84,8 @@ class LinearConfig:
         if self.scheme not in ("auto", "classical") and isinstance(self.scheme, str):
             falcon.schemes.get(self.scheme)
         for name in ("min_m", "rows"):
-            check_integer(name, getattr(self, name))
+            if name == "rows" or self.min_m is not None:
+                check_integer(name, getattr(self, name))
         for name in ("batch_invariant", "measure"):
             check_switch(name, getattr(self, name))
         if self.batch_invariant and self.scheme not in ("auto", "classical"):
@@ -100,4 +104,5 @@ class LinearConfig:
         options.pop("memory_limit", None)  # that of all layers together
         if self.batch_invariant:
             return How((("reproducible", "rows"),), self.rows, 1)
-        return How(tuple(options.items()), self.rows, self.min_m)
+        fewest = min(_FEWEST, self.rows) if self.min_m is None else self.min_m
+        return How(tuple(options.items()), self.rows, fewest)

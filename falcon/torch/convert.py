@@ -27,6 +27,8 @@ from .report import Report
 from .stock import is_library, uses_tf32
 from .times import gains
 
+# Fewer rows with which falcon's product is measured, until torch's is faster.
+_FEWER = 64, 16
 # How much faster than torch's product falcon's must be, and than falcon's own without panels.
 _LEAST_GAIN = 1.02
 
@@ -236,7 +238,7 @@ def _chosen(layer: nn.Linear, config: LinearConfig) -> _Choice:
         return _Choice(None, "cuBLAS is as fast")
     found = _Choice(how, panels=panels, label=plan.label)
     if config.measure and config.scheme == "auto" and not config.batch_invariant:
-        return _measured(layer, found)
+        return _measured(layer, found, _FEWER if config.min_m is None else ())
     if w.is_cuda:
         return _predicted_on_gpu(w, config, found, predicted(plan).total)
     best, plain = (x.total for x in plan.candidates)
@@ -270,8 +272,11 @@ def _predicted_on_gpu(w: Tensor, config: LinearConfig, packed: _Choice, best: fl
 
 
 @torch.no_grad()
-def _measured(layer: nn.Linear, packed: _Choice) -> _Choice:
-    """Return the fastest of torch's product, falcon's by panels, and falcon's without them."""
+def _measured(layer: nn.Linear, packed: _Choice, fewer: tuple[int, ...]) -> _Choice:
+    """Return the fastest of torch's product, falcon's by panels, and falcon's without them.
+
+    `fewer`: rows, most first, from which on falcon multiplies if it is faster with these, too.
+    """
     assert packed.how is not None  # for type checkers
     assert packed.panels is not None
     w, how = layer.weight, packed.how
@@ -280,21 +285,37 @@ def _measured(layer: nn.Linear, packed: _Choice) -> _Choice:
     by_weight = partial(multiply, b=w.mT, **dict(how.options))
     known, known_plain = gains(layer, how.rows, by_panels, by_weight)
     gain, gain_plain = known.median, known_plain.median
-    packed = replace(packed, disturbed=known.disturbed)
+    packed = replace(packed, disturbed=known.doubt)
     plan, plain = _without_panels(w, how)
     if w.is_cuda and is_library(plan):  # torch's own product, however it was timed
         gain_plain = min(gain_plain, 1.0)
-    ends, why = (known_plain.low, known_plain.high), known.disturbed
-    plain = replace(plain, gain=gain_plain, interval=ends, disturbed=why)
+    ends = known_plain.low, known_plain.high
+    plain = replace(plain, gain=gain_plain, interval=ends, disturbed=known_plain.doubt)
     if gain_plain < _LEAST_GAIN:
         best = max(gain, gain_plain)
         of = known if best == gain else known_plain
-        plain = _Choice(None, f"gains too little: {best:.2f}", best, (of.low, of.high), why)
-    if gain < _LEAST_GAIN or gain < _LEAST_GAIN * gain_plain:
-        return plain
-    if how.min_m < how.rows and gains(layer, how.min_m, by_panels)[0].median < 1.0:
-        how = replace(how, min_m=how.rows)
-    return replace(packed, how=how, gain=gain, interval=(known.low, known.high), plain=plain)
+        said = f"gains too little: {best:.2f}"
+        plain = _Choice(None, said, best, (of.low, of.high), of.doubt)
+    if gain >= _LEAST_GAIN * max(gain_plain, 1.0):
+        how = replace(how, min_m=_fewest(layer, how, by_panels, fewer))
+        return replace(packed, how=how, gain=gain, interval=(known.low, known.high), plain=plain)
+    if plain.how is not None:
+        plain.how = replace(plain.how, min_m=_fewest(layer, how, by_weight, fewer))
+    return plain
+
+
+def _fewest(
+    layer: nn.Linear, how: How, call: Callable[[Tensor], Tensor], fewer: tuple[int, ...]
+) -> int:
+    """Return from how many rows on falcon multiplies, which is faster for `how.rows`."""
+    fewest = max(how.rows, how.min_m)
+    for rows in (how.min_m, *fewer):
+        if rows < fewest:
+            found = gains(layer, rows, call)[0]
+            if found.median < 1.0 or (rows in fewer and found.verdict != "faster"):
+                break
+            fewest = rows
+    return fewest
 
 
 def _converted(

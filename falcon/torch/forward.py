@@ -146,7 +146,7 @@ def compare(
     taken = sum(t for name, rows, t in calls if name in fewest and rows >= fewest[name])
     most = max((rows for _, rows, _ in calls), default=0)
     about = gain.median, gain.low, gain.high, gain.verdict, str(wider or "")[6:]
-    return Forward(most, seconds, taken / whole, *about, *errors, gain.disturbed)
+    return Forward(most, seconds, taken / whole, *about, *errors, gain.doubt)
 
 
 def _errors(call: Callable[..., Any], wider: torch.dtype) -> tuple[float | None, float | None]:

@@ -14,7 +14,7 @@ from torch.nn import functional
 from falcon._tools.timing import LEAST_PAIRS, Estimate, Side, interleave
 
 # Seconds within which further rounds begin: calls of large layers are long enough for one.
-_SECONDS = 3.0
+_SECONDS = 4.0
 
 T = TypeVar("T")
 

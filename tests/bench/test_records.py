@@ -80,7 +80,7 @@ def test_no_verdict_where_other_programs_ran(document):
         case["disturbed"] = "this process had 10% of a CPU"
     validate(document)
     _, (disturbed,) = tables.doubts(document)  # more time would not decide them
-    assert disturbed.startswith("other programs disturbed 4 of 4 products, whose ratios are undeci")
+    assert disturbed.startswith("other programs disturbed 4 of 4 products, whose ratios within 2 ")
     assert "squares 8x8x8 float32: this process had 10% of a CPU; squares 16x" in disturbed
     told = "undecided: 2 undecided"
     assert [won for _, won in tables.verdicts(document)] == [told] * 2

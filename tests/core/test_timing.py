@@ -72,6 +72,16 @@ def test_ratios_are_those_of_pairs():
     assert (one.median, two.median) == (2.0, 2.0)
 
 
+@pytest.mark.parametrize(
+    ("ends", "verdict"),
+    [((2.1, 9.0), "faster"), ((0.1, 0.4), "slower"), ((1.9, 9.0), "undecided")],
+)
+def test_other_programs_do_not_make_a_ratio_of_more_than_two(ends, verdict):
+    found = Estimate(sum(ends) / 2, *ends, 5, "this process had 10% of a CPU")
+    assert found.verdict == verdict
+    assert found.doubt == (found.disturbed if verdict == "undecided" else "")
+
+
 def test_geometric_mean():
     some = [Estimate(2.0, 1.9, 2.2, 9), Estimate(0.5, 0.5, 0.5, 7)]
     undecided = Estimate(22.4, 0.6, 44.2, 9), Estimate(9.0, 8.0, 9.5, 9, "disturbed")

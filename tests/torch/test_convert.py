@@ -441,20 +441,22 @@ def test_panels_are_made_where_they_are_predicted_to_gain(rows):
 
 
 @pytest.mark.parametrize(
-    ("gains", "scheme_is_none", "is_packed", "min_m"),
+    ("named", "gains", "scheme_is_none", "is_packed", "min_m"),
     [
-        ([[1.3, 1.2], [1.1]], False, True, 4),
-        ([[1.3, 1.2], [0.9]], False, True, 40),
-        ([[1.2, 1.2]], False, False, 40),
-        ([[0.9, 1.2]], False, False, 40),
-        ([[1.01, 1.0]], True, False, None),
+        (4, [[1.3, 1.2], [1.1]], False, True, 4),
+        (4, [[1.3, 1.2], [0.9]], False, True, 40),
+        (4, [[1.2, 1.2], [1.1]], False, False, 4),
+        (4, [[0.9, 1.2], [0.9]], False, False, 40),
+        (4, [[1.01, 1.0]], True, False, None),
+        (None, [[1.3, 1.2], [1.2]], False, True, 16),
+        (None, [[1.3, 1.2], [1.05]], False, True, 40),  # not for sure
     ],
 )
-def test_the_fastest_is_taken(gains, scheme_is_none, is_packed, min_m, doors, products):
+def test_the_fastest_is_taken(named, gains, scheme_is_none, is_packed, min_m, doors, products):
     measured = iter(gains)
     doors.conversion(gains=lambda *_: [Estimate(x, x - 0.1, x + 0.1, 5) for x in next(measured)])
     made = layer()
-    (row,) = convert_(made, config(measure=True)).rows
+    (row,) = convert_(made, config(measure=True, min_m=named)).rows
     assert next(measured, None) is None
     assert row["measured"]
     assert row["gain"] == max(gains[0])
