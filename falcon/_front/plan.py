@@ -18,6 +18,7 @@ from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Plan
 from falcon._core.problem import Problem
 from falcon.decision.rates import rates
+from falcon.decision.search import search_for
 
 from .adapters import Adapter, adapt_operands
 from .adapters.host import NUMPY
@@ -163,6 +164,9 @@ def by_numpy(plan: Plan) -> Candidate | None:
     if problem.device is not None or not problem.operand.has_blas or LIBRARY.why_not(problem):
         return None
     (option,) = LIBRARY.candidates(problem, (None,), None)
+    search = search_for(problem, replace(plan.options, backend="auto"), backends)
+    if search.library is not None:  # as plans see it
+        return search.predicted(search.library, option)
     return LIBRARY.predicted(problem, option, rates(LIBRARY, problem, backends))
 
 

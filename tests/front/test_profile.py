@@ -10,6 +10,7 @@ import pytest
 import falcon
 from falcon._accelerate.profile import Profile, Row
 from falcon._core import observe
+from falcon._front.plan import by_numpy
 from falcon._front.subscripts import has_product
 
 A = np.random.default_rng(1).standard_normal((300, 300))
@@ -165,6 +166,10 @@ def test_gains_are_of_predictions_on_both_sides():
     assert scheme.gain == scheme.numpy_seconds / scheme.predicted != 1
     assert (plain.gain, exact.gain) == (1, None)
     assert plain.numpy_seconds == pytest.approx(scheme.numpy_seconds)
+    plan = falcon.plan((1500, 1500), (1500, 1500), "float32")  # whose reason names the same ratio
+    compared = [x for x in plan.candidates if x.method.label == "classical"]
+    compared = [x for x in compared if x.method.backend == "numpy"]
+    assert {by_numpy(plan).total} >= {x.total for x in compared}
     assert "falcon's, predicted" in str(p) and "with and without falcon" in p.verdict()
 
 
