@@ -49,8 +49,8 @@ def doubts(document: dict[str, Any]) -> tuple[list[str], list[str]]:
     if disturbed:
         others.append(
             f"other programs disturbed {len(disturbed)} of {len(document['cases'])} products, "
-            f"whose ratios within {CLEAR:g} are undecided: {_some(disturbed, '; ')}; measure them again when the "
-            "machine is quiet"
+            f"whose ratios within {CLEAR:g} are undecided: {_some(disturbed, '; ')}; measure them "
+            "again when the machine is quiet"
         )
     if open_ones:
         varies = max((x.get("varies", 1.0) for x in document["sessions"]), default=1.0)
