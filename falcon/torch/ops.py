@@ -136,7 +136,11 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     if b.ndim == 2:
         if not is_traced() and a.shape[-1] != b.shape[0]:
             check_matmul(a, b)  # raises
-        return linear(a, b.mT)
+        try:
+            return linear(a, b.mT)
+        except TypeError:
+            check_matmul(*cast(a, b, None)[:2])  # raises with these names
+            raise
     a, b, _ = cast(a, b, None)
     batch = check_matmul(a, b)
     if is_traced():

@@ -76,6 +76,8 @@ def test_inputs_are_checked():
             falcon.torch.linear(*operands)
     with pytest.raises(ValueError, match="do not broadcast"):
         falcon.torch.matmul(torch.ones(2, 3, 4), torch.ones(3, 4, 5))
+    with pytest.raises(TypeError, match=r"a is of torch\.float32 on cpu and b of torch\.float64"):
+        falcon.torch.matmul(torch.ones(30, 40), torch.ones(40, 50, dtype=torch.float64))
     with pytest.raises(ValueError, match="b is a scalar"):
         falcon.torch.matmul(x, torch.tensor(1.0))
 
