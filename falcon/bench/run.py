@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -163,6 +164,7 @@ def run(what: Comparison, options: argparse.Namespace) -> int:
         print(f"{output} is complete; delete it to measure again", file=sys.stderr)
         return _show(records.read(output), options)
     kept, budget, cases = Run(part, what), options.time_budget or what.budget, len(what.cases)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # of `timeout`: as Ctrl-C
     try:
         complete = kept.measure(budget)
     except KeyboardInterrupt:
@@ -171,6 +173,8 @@ def run(what: Comparison, options: argparse.Namespace) -> int:
         if done:
             _show(kept.document, options)
         raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
     ends = complete or (what.is_bounded and not kept.failed)
     if output and part and ends:
         write_json(output, kept.document)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -298,7 +299,8 @@ def test_interrupt(monkeypatch, capsys):
     assert capsys.readouterr().err.endswith(said)
 
 
-def test_interrupted_measurements_are_shown(monkeypatch, capsys):
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_measurements_are_shown(monkeypatch, capsys, by):
     from falcon.bench.in_process import BesideNumpy
 
     sides, calls = BesideNumpy.sides, []
@@ -306,7 +308,7 @@ def test_interrupted_measurements_are_shown(monkeypatch, capsys):
     def once(*arguments):
         calls.append(arguments)
         if len(calls) > 1:
-            raise KeyboardInterrupt
+            signal.raise_signal(by)
         return sides(*arguments)
 
     monkeypatch.setattr(BesideNumpy, "sides", once)
