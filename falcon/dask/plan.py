@@ -39,6 +39,7 @@ _SHARE = 0.6  # of the memory, at which workers of distributed begin to write ch
 _INPUTS = 0.25  # of a task's bytes, for the chunks that it reads
 _WORKSPACE = 0.125  # of it, at most, for falcon's own buffers
 _LEAST_WORKSPACE = 2**24
+_TASK = 1e-3  # seconds that Dask takes for a task
 _MINUTES = 600  # seconds, from which times are in minutes or more
 # How much longer a product of chunks may take with less workspace: in general, and with
 # reread=True, which is for arrays that do not fit.
@@ -166,15 +167,16 @@ class GridPlan:
         return "\n".join([*lines, "", chunk] if chunk else lines)
 
     def _total(self, tasks: int) -> str:
-        """Return the time of all products, and the bytes of x and y that they read."""
+        """Return the time of all tasks, not less than the longest, and what they read of x and y."""
         assert self.chunk is not None and self.operand is not None
         grid, read = self.grid, 0
         sides = (grid.x, grid.y[-1], self.operand.left), (grid.y, grid.x[-2], self.operand.right)
         for axes, others, kind in sides:
             read += prod(map(sum, axes)) * kind.numpy.itemsize * (len(others) if self.reread else 1)
         products = prod(map(sum, grid.chunks)) * grid.sizes[2] / prod(grid.largest)
-        at_once = max(1, min(self.cluster.slots, tasks))
-        seconds = predicted(self.chunk).total * products / at_once
+        at_once, K = max(1, min(self.cluster.slots, tasks)), grid.largest[2]
+        longest = max((sum(k.size for k in task) / K for task in chain(*self.steps)), default=0)
+        seconds = predicted(self.chunk).total * max(products / at_once, longest) + tasks * _TASK
         time = f"{seconds:.{0 if seconds > 10 else 2}f} s"
         return (
             f"{time if seconds < _MINUTES else format_time(seconds)}, if workers are as fast as "
@@ -328,10 +330,12 @@ def _advice(grid: Grid, x: Any, y: Any, on: Cluster, reread: bool) -> Iterator[s
         largest = prod(map(max, array.chunks)) * array.dtype.itemsize
         if on.task_bytes is not None and largest > on.task_bytes / 8:
             side = max(256, int((on.task_bytes / 8 / array.dtype.itemsize) ** 0.5) // 256 * 256)
+            smaller = f"{name}.rechunk({side})"
+            if largest > on.task_bytes / 2:  # which `rechunk` would hold
+                smaller = f"to read its file by chunks={side}, or to store it anew,"
             yield (
-                f"chunks of {name} take {format_bytes(largest)}: {name}.rechunk({side}) takes an "
-                f"eighth of the {format_bytes(on.task_bytes)} of a task, and leaves room for the "
-                "others"
+                f"chunks of {name} take {format_bytes(largest)}: {smaller} takes an eighth of the "
+                f"{format_bytes(on.task_bytes)} of a task, and leaves room for the others"
             )
     small = min(max(s, default=0) for s in (grid.x[-2], grid.y[-1], [p.size for p in grid.K]))
     if 0 < small <= _SMALL_CHUNK and min(grid.sizes) >= _LEAST_CHUNK:

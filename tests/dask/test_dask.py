@@ -224,6 +224,17 @@ def test_plan_tells_time_and_memory(monkeypatch):
         assert told.groups() == tuple(map(format_bytes, (task, 2 * task + share)))
 
 
+def test_the_total_knows_tasks_and_the_longest_of_them(monkeypatch):
+    on = cluster.Cluster(2, 2, 1, 8 * 2**30, ("avx2",))
+    monkeypatch.setattr(planning, "current_cluster", lambda *_, **__: on)
+    x = da.zeros((3000, 3000), chunks=50)  # of which a product takes microseconds
+    uneven = da.zeros((3000, 3000), chunks=((2900, 100), 3000))
+    plans = falcon.dask.plan(x, x), falcon.dask.plan(uneven, uneven[:2900].T)
+    tiny, longest = (float(re.search(r"total +([\d.]+) s, if", str(x))[1]) for x in plans)
+    assert tiny >= 3600 * planning._TASK
+    assert longest >= 0.98 * planning.predicted(plans[1].chunk).total
+
+
 @pytest.mark.parametrize("num_workers", [1, 30])
 def test_the_products_of_all_tasks_are_planned(num_workers):
     """And no others: `Step` and `GridPlan.plans` agree on sizes and on what is added to."""
@@ -248,6 +259,9 @@ def test_advice(monkeypatch, caplog):
     x = da.zeros((40000, 14000), chunks=14000)
     advice = falcon.dask.plan(x.T, x).advice
     assert any("chunks of x take 1.46 GiB: x.rechunk(11520) takes an" in text for text in advice)
+    x = da.zeros((100_000, 100_000), chunks=50_000)  # which rechunk would hold
+    advice = falcon.dask.plan(x, x, reread=True).advice
+    assert any("to read its file by chunks=11520, or to store it anew" in text for text in advice)
     x = da.zeros((8192, 8192), chunks=512)
     assert any("chunks of 512 lines" in text for text in falcon.dask.plan(x, x).advice)
     x = da.zeros((8000, 8000), chunks=1000)
