@@ -56,7 +56,8 @@ def explained(plan: Any, most: int) -> str:
         if is_first:
             found.add(x.method.backend)
     rows = [("candidate", "backend", "ms", "growth", "MiB", "")]
-    for x in shown:
+    for at, x in enumerate(shown):
+        slower = f"{(x.total - shown[0].total) * 1e3:.2f} ms slower"  # chosen without what won
         rows.append(
             (
                 x.method.label,
@@ -64,7 +65,7 @@ def explained(plan: Any, most: int) -> str:
                 f"{x.total * 1e3:.2f}",
                 f"{x.method.growth:.2f}",
                 f"{x.method.workspace / 2**20:.1f}",
-                x.refused or "chosen",
+                x.refused or (slower if at else "chosen"),
             )
         )
     ladder = f"{format_table(_rungs(plan), left=1)}\n\n" if is_bound(p, plan.options) else ""
@@ -91,6 +92,7 @@ def _rungs(plan: Any) -> list[tuple[str, ...]]:
             ms = f"{best.total * 1e3:.2f}"
         if row is plan.method.compute_type and not of_parts:
             least, why = promised(plan), "chosen"
+            ms = f"{chosen * 1e3:.2f}" if chosen else ""
         elif least is None:
             why = plan.backend.why_not(p, row)
         elif least > error:
@@ -98,7 +100,7 @@ def _rungs(plan: Any) -> list[tuple[str, ...]]:
         elif alike and not some:
             why = alike[0].refused
         else:
-            why = f"as accurate as needed {error / least:.3g} times over"
+            why = f"{error / least:.3g} times as accurate as needed"
             if best is not None and chosen:
                 why += f", {best.total / chosen:.1f} x as long"
         told = "" if least is None else f"{least:.1e}"
@@ -112,4 +114,6 @@ def _least(plan: Any, row: Any) -> float | None:
     if backend.why_not(p, row) is not None:
         return None
     method = backend.candidates(p, (None,), None, row)[0]
-    return promised(replace(plan, method=method, guarded=False, rewrite=None))
+    units = [(x or p.operand).unit_roundoff for x in (row, None, *rungs_of(p))]
+    higher = plan if min(units) < units[0] else None  # as which it is made again
+    return promised(replace(plan, method=method, guarded=False, rewrite=None, higher=higher))

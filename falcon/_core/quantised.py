@@ -76,7 +76,7 @@ class Quantised(Rewrite):
         """Say how many blocks there are, and what multiplies them."""
         first = plan.parts[0].plan
         blocks = f"{len(plan.parts)} blocks of {first.problem.M} rows"
-        yield f"{blocks if len(plan.parts) > 1 else 'integers'}: {first.label}"
+        yield f"integers   {first.label}{f', {blocks}' if len(plan.parts) > 1 else ''}"
 
 
 class QuantisedRunner(SampledRunner):

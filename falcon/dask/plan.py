@@ -167,7 +167,7 @@ class GridPlan:
         return "\n".join([*lines, "", chunk] if chunk else lines)
 
     def _total(self, tasks: int) -> str:
-        """Return the time of all tasks, not less than the longest, and what they read of x and y."""
+        """Return the time of all tasks, the longest at least, and what they read of x and y."""
         assert self.chunk is not None and self.operand is not None
         grid, read = self.grid, 0
         sides = (grid.x, grid.y[-1], self.operand.left), (grid.y, grid.x[-2], self.operand.right)

@@ -169,6 +169,7 @@ def test_an_error_that_integers_do_not_promise(operands):
     assert falcon.plan(*operands, error=1e-3).rewrite is None
     told = falcon.plan(*operands, error=ERROR).explain()
     assert "int8" in told.split("arithmetic")[1]
+    assert told.split("candidate")[1].count("chosen") == 1
 
 
 @pytest.mark.parametrize("isa", backend._core.supported_isas() if backend._core else [])
