@@ -126,7 +126,6 @@ class QuantisedRunner(SampledRunner):
 
         def run(lines: Any, a: Any, b: Any, c: Any, out: Any, mirror: Any = None) -> bool:
             (left, of_rows, _), (right, of_columns, _) = (x.also for x in lines)
-            right = np.ascontiguousarray(right)
             whole = out.dtype == plan.problem.result.numpy and out.flags.aligned
             target = out if whole else np.empty(out.shape, plan.problem.result.numpy)
             if c is not None and c is not target:

@@ -115,6 +115,13 @@ def test_lines_of_few_values_that_are_alike_go_up():
             assert off(falcon.matmul(a, b, error=ERROR), a, b) <= ERROR
 
 
+def test_the_order_of_operands_changes_no_bit(operands):
+    a, b = operands
+    found = falcon.gemm(np.ascontiguousarray(a), np.ascontiguousarray(b), error=ERROR)
+    for x, y in ((a, np.asfortranarray(b)), (np.asfortranarray(a), np.repeat(b, 2, 1)[:, ::2])):
+        np.testing.assert_array_equal(found, falcon.gemm(x, y, error=ERROR))
+
+
 DATA = {
     "outliers": lambda x: np.where(np.arange(x.size).reshape(x.shape) % 997, x, 200.0),
     "heavy tails": lambda x: np.exp(2 * x),
