@@ -242,8 +242,8 @@ def _compare(plan: Plan, options: argparse.Namespace, first: str) -> None:
     print(f"\nmedian of {count} interleaved rounds; time over that of {first}: "
           f"median ratio, pair by pair,\n{INTERVAL}\n")  # fmt: skip
     print(format_table(rows, left=2))
-    if why := measured[0].ratio.disturbed:
-        print(f"\nundecided: {withheld(why)}")
+    if doubts := [x.ratio.doubt for x in measured[1:] if x.ratio.doubt]:
+        print(f"\nundecided: {withheld(doubts[0])}")
 
 
 def _tune(options: argparse.Namespace) -> int:

@@ -57,7 +57,7 @@ def explained(plan: Any, most: int) -> str:
             found.add(x.method.backend)
     rows = [("candidate", "backend", "ms", "growth", "MiB", "")]
     for at, x in enumerate(shown):
-        slower = f"{(x.total - shown[0].total) * 1e3:.2f} ms slower"  # chosen without what won
+        chosen = "the best of floats, with which the others are compared" if at else "chosen"
         rows.append(
             (
                 x.method.label,
@@ -65,7 +65,7 @@ def explained(plan: Any, most: int) -> str:
                 f"{x.total * 1e3:.2f}",
                 f"{x.method.growth:.2f}",
                 f"{x.method.workspace / 2**20:.1f}",
-                x.refused or (slower if at else "chosen"),
+                x.refused or chosen,
             )
         )
     ladder = f"{format_table(_rungs(plan), left=1)}\n\n" if is_bound(p, plan.options) else ""

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from falcon._backends import DEVICE, LIBRARY, available_backends, get_backend
 from falcon._core.dtypes import FLOAT64, DType, dtype_of
 from falcon._core.keywords import PlanningOptions, takes_options
-from falcon._core.options import PLANNING, merge_keywords
+from falcon._core.options import PLANNING, Options, merge_keywords
 from falcon._core.packed import PackedOperand
 from falcon._core.plan import Candidate, Plan
 from falcon._core.problem import Problem
@@ -164,8 +164,8 @@ def by_numpy(plan: Plan) -> Candidate | None:
     if problem.device is not None or not problem.operand.has_blas or LIBRARY.why_not(problem):
         return None
     (option,) = LIBRARY.candidates(problem, (None,), None)
-    search = search_for(problem, replace(plan.options, backend="auto"), backends)
-    if search.library is not None:  # as plans see it
+    search = search_for(replace(problem, packed=False), Options(), backends)
+    if search.library is not None:  # as plans of these matrices see it
         return search.predicted(search.library, option)
     return LIBRARY.predicted(problem, option, rates(LIBRARY, problem, backends))
 

@@ -126,11 +126,11 @@ def _rank(count: int) -> int:
 
 
 def geometric_mean(estimates: Iterable[Estimate]) -> Estimate | None:
-    """Return the geometric mean of the medians that are decided, undisturbed; None: there are none.
+    """Return the geometric mean of the medians that are decided; None if there are none.
 
     Its interval is that of independent errors; `count` is the least of theirs.
     """
-    found = [x for x in estimates if x.verdict != "undecided" and not x.disturbed]
+    found = [x for x in estimates if x.verdict != "undecided"]
     if not found:
         return None
     mean = exp(sum(log(x.median) for x in found) / len(found))

@@ -6,8 +6,10 @@ import argparse
 import json
 import signal
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import count
 from math import inf
 from pathlib import Path
@@ -164,17 +166,15 @@ def run(what: Comparison, options: argparse.Namespace) -> int:
         print(f"{output} is complete; delete it to measure again", file=sys.stderr)
         return _show(records.read(output), options)
     kept, budget, cases = Run(part, what), options.time_budget or what.budget, len(what.cases)
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # of `timeout`: as Ctrl-C
     try:
-        complete = kept.measure(budget)
+        with _ended_as_interrupted():
+            complete = kept.measure(budget)
     except KeyboardInterrupt:
         done = len(kept.document["cases"])
         print(f"stopped: {done} of {cases} cases are complete", file=sys.stderr)
         if done:
             _show(kept.document, options)
         raise
-    finally:
-        signal.signal(signal.SIGTERM, before)
     ends = complete or (what.is_bounded and not kept.failed)
     if output and part and ends:
         write_json(output, kept.document)
@@ -193,6 +193,20 @@ def run(what: Comparison, options: argparse.Namespace) -> int:
         how = "the same command resumes it" if output else "with -o FILE it could resume"
         said.append(f"the run is not complete; {how}")
     return _show(kept.document, options, said) or int(failed) or (0 if complete else INCOMPLETE)
+
+
+@contextmanager
+def _ended_as_interrupted() -> Iterator[None]:
+    """Let SIGTERM, as of the command `timeout`, do what Ctrl-C does, unless it does something."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _show(document: dict[str, Any], options: argparse.Namespace, said: Sequence[str] = ()) -> int:

@@ -101,8 +101,8 @@ def speeds(
             after_round=after_round,
         )
         records = {x.candidate.method: x.record for x in measured}
-        disturbed = measured[0].ratio.disturbed
         found = [records[x.method].over(records[plans[0].method]) for x in plans[1:]]
+        disturbed = max(x.doubt for x in found)
         speeds = [f"{x}, {x.verdict}" for x in found]
     else:
         times = [predicted(x).total for x in plans]

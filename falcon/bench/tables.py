@@ -106,8 +106,7 @@ def mean_of(found: Sequence[Estimate]) -> tuple[Estimate | None, str]:
 
     Returns also of how many it is, or why there is none.
     """
-    verdicts = Counter("undecided" if x.disturbed else x.verdict for x in found)
-    count = len(found)
+    verdicts, count = Counter(x.verdict for x in found), len(found)
     decided = count - verdicts["undecided"]
     if not any(x.count >= LEAST_PAIRS for x in found):
         return None, f"no product has {LEAST_PAIRS} pairs"

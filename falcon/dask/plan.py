@@ -174,8 +174,9 @@ class GridPlan:
         for axes, others, kind in sides:
             read += prod(map(sum, axes)) * kind.numpy.itemsize * (len(others) if self.reread else 1)
         products = prod(map(sum, grid.chunks)) * grid.sizes[2] / prod(grid.largest)
-        at_once, K = max(1, min(self.cluster.slots, tasks)), grid.largest[2]
-        longest = max((sum(k.size for k in task) / K for task in chain(*self.steps)), default=0)
+        at_once = max(1, min(self.cluster.slots, tasks))
+        most = max((sum(k.size for k in task) for task in chain(*self.steps)), default=0)
+        longest = prod(map(max, grid.chunks)) * most / prod(grid.largest)
         seconds = predicted(self.chunk).total * max(products / at_once, longest) + tasks * _TASK
         time = f"{seconds:.{0 if seconds > 10 else 2}f} s"
         return (

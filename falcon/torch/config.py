@@ -36,8 +36,8 @@ class LinearConfig:
         Largest error of an output over the norms of its row of the input and of the weight: the
         fastest arithmetic that promises it, as `falcon.gemm` takes it. None: what the type allows.
     min_m : int, optional
-        Fewer rows (tokens) than these are left to torch, which decodes faster. None: than 256, or
-        than 64 or 16 where falcon is measured to be faster with these, too.
+        Fewer rows (tokens) than these are left to torch, which decodes faster. None: than `rows`,
+        256, 64 or 16, the least with which falcon is measured to be faster; not measured: 256.
     rows : int
         Rows for which the scheme is chosen and measured.
     memory_limit : int or str, optional

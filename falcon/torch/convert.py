@@ -41,7 +41,7 @@ class _Choice:
     reason: str = ""
     gain: float | None = None
     interval: tuple[float, float] | None = None  # of a gain that was measured
-    disturbed: str = ""  # `timing.disturbance` then
+    disturbed: str = ""  # `Estimate.doubt` of it
     label: str = ""
     panels: Panels | None = None  # of the first of them
     plain: _Choice | None = None  # without panels
@@ -230,8 +230,8 @@ def _chosen(layer: nn.Linear, config: LinearConfig) -> _Choice:
     panels = Panels(how)
     try:
         packed = panels.of(w)
-    # A package for the dtype is missing, the scheme does not fit it, or panels the limit or memory.
-    except (TypeError, ValueError, MemoryError) as error:
+    # A package for the dtype is missing, the scheme does not fit it, or panels into memory.
+    except (TypeError, MemoryError) as error:
         return _Choice(None, str(error) or "no memory for panels")
     plan = falcon.plan((config.rows, w.shape[1]), packed)
     if w.is_cuda and is_library(plan):

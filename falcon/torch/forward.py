@@ -45,7 +45,8 @@ class Forward:
     verdict : str
         What the interval says: faster, slower, as fast (within 5 %) or undecided.
     disturbed : str
-        How other programs disturbed the timings, so that they decide nothing; "": they did not.
+        How other programs disturbed the timings, so that they decide nothing; "": they did not, or
+        the gain is beyond what that makes.
     wider : str
         In which type the errors were measured; "": nothing was converted, or there is no wider one.
     error_of_torch, error : float, optional

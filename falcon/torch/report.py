@@ -23,8 +23,8 @@ class Report:
         product); from how many rows on it runs (`min_m`); the `gain`, the time of torch's product
         over the layer's, or where `measured` is False what is predicted over falcon's own without
         panels, on a GPU over cuBLAS; for how many `rows` that is; the `interval` of a gain that was
-        measured, and how other programs `disturbed` that; `extra_bytes` of panels; and the `reason`
-        where something was not taken.
+        measured, and how other programs `disturbed` one that is undecided; `extra_bytes` of panels;
+        and the `reason` where something was not taken.
     forwards : tuple of Forward
         What the forward pass of each example gains as a whole.
 

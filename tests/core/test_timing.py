@@ -84,7 +84,7 @@ def test_other_programs_do_not_make_a_ratio_of_more_than_two(ends, verdict):
 
 def test_geometric_mean():
     some = [Estimate(2.0, 1.9, 2.2, 9), Estimate(0.5, 0.5, 0.5, 7)]
-    undecided = Estimate(22.4, 0.6, 44.2, 9), Estimate(9.0, 8.0, 9.5, 9, "disturbed")
+    undecided = Estimate(22.4, 0.6, 44.2, 9), Estimate(1.9, 1.8, 2.5, 9, "disturbed")
     mean = geometric_mean([*some, *undecided, Estimate(9.0, 1.0, 20.0, 4)])  # of too few pairs
     assert mean.median == pytest.approx(1.0)
     assert (mean.low, mean.high) == pytest.approx((0.95**0.5, 1.1**0.5))

@@ -229,10 +229,13 @@ def test_the_total_knows_tasks_and_the_longest_of_them(monkeypatch):
     monkeypatch.setattr(planning, "current_cluster", lambda *_, **__: on)
     x = da.zeros((3000, 3000), chunks=50)  # of which a product takes microseconds
     uneven = da.zeros((3000, 3000), chunks=((2900, 100), 3000))
-    plans = falcon.dask.plan(x, x), falcon.dask.plan(uneven, uneven[:2900].T)
-    tiny, longest = (float(re.search(r"total +([\d.]+) s, if", str(x))[1]) for x in plans)
+    batch = da.zeros((8, 1500, 1500), chunks=((7, 1), 1500, 1500))
+    pairs = (x, x), (uneven, uneven[:2900].T), (batch, batch)
+    plans = [falcon.dask.plan(*pair) for pair in pairs]
+    tiny, *longest = (float(re.search(r"total +([\d.]+) s, if", str(x))[1]) for x in plans)
     assert tiny >= 3600 * planning._TASK
-    assert longest >= 0.98 * planning.predicted(plans[1].chunk).total
+    for seconds, made, products in zip(longest, plans[1:], (1, 7), strict=True):
+        assert seconds >= 0.98 * products * planning.predicted(made.chunk).total
 
 
 @pytest.mark.parametrize("num_workers", [1, 30])

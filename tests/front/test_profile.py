@@ -166,11 +166,20 @@ def test_gains_are_of_predictions_on_both_sides():
     assert scheme.gain == scheme.numpy_seconds / scheme.predicted != 1
     assert (plain.gain, exact.gain) == (1, None)
     assert plain.numpy_seconds == pytest.approx(scheme.numpy_seconds)
+    assert "falcon's, predicted" in str(p) and "with and without falcon" in p.verdict()
+
+
+@pytest.mark.usefixtures("engine")
+def test_the_time_of_numpy_is_that_of_the_search():
+    """Of equal products the same, whatever falcon does instead."""
     plan = falcon.plan((1500, 1500), (1500, 1500), "float32")  # whose reason names the same ratio
     compared = [x for x in plan.candidates if x.method.label == "classical"]
     compared = [x for x in compared if x.method.backend == "numpy"]
     assert {by_numpy(plan).total} >= {x.total for x in compared}
-    assert "falcon's, predicted" in str(p) and "with and without falcon" in p.verdict()
+    x, packed = np.ones((900, 900), "f4"), falcon.pack(np.ones((900, 900), "f4"), rows=900)
+    every = ({}, {"arithmetic": "int8"}, {"centre": True}, {"error": 1e-6}, {"scheme": "strassen"})
+    plans = [falcon.plan(x, packed), *(falcon.plan(x, x, **how) for how in every)]
+    assert len({by_numpy(y).total for y in plans}) == 1
 
 
 def rowed(place, seconds, predicted, numpy, why="why"):
