@@ -2,6 +2,8 @@
 
 import re
 import runpy
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,20 @@ def test_the_commands_are_the_ones_that_ci_runs():
     command = re.search(r'^TEST="(.*)"$', (ROOT / ".ci/run").read_text(encoding="utf-8"), re.M)
     assert command is not None
     assert command[1] in README
+
+
+def test_ci_installs_what_tests_need_beyond_this_command():
+    """A file that asks for a package that the extra `test` lacks is run where CI installs it."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    held = re.findall(r"[a-z_]+", " ".join(extras["optional-dependencies"]["test"]))
+    known = {"falcon", "tests", "_testcapi", *held, *sys.stdlib_module_names}
+    run = (ROOT / ".ci/run").read_text(encoding="utf-8").partition("tests packages ")[2]
+    listed = {x.strip("'").partition("::")[0] for x in run.partition("\n.ci/skips")[0].split()}
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        asked = re.findall(r'importorskip\("(\w+)', path.read_text(encoding="utf-8"))
+        file = path.relative_to(ROOT)
+        if {*asked} - known:
+            assert {file.as_posix(), file.parent.as_posix()} & listed, file
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "examples").glob("*.py")), ids=lambda x: x.name)
