@@ -299,7 +299,7 @@ def test_interrupt(monkeypatch, capsys):
     assert capsys.readouterr().err.endswith(said)
 
 
-@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("by", [None, signal.SIGTERM])
 def test_interrupted_measurements_are_shown(monkeypatch, capsys, by):
     from falcon.bench.in_process import BesideNumpy
 
@@ -308,6 +308,8 @@ def test_interrupted_measurements_are_shown(monkeypatch, capsys, by):
     def once(*arguments):
         calls.append(arguments)
         if len(calls) > 1:
+            if by is None:  # SIGINT may be ignored here
+                raise KeyboardInterrupt
             signal.raise_signal(by)
         return sides(*arguments)
 
