@@ -195,8 +195,8 @@ def test_schemes_that_are_chosen_most_have_code(monkeypatch):
     regret = importlib.import_module("regret")
     chosen = []
     for case in (x for path in sorted(regret.RECORDS.glob("*.json")) for x in regret.load(path)):
-        assert case.kernels.startswith("avx512")
-        if case.problem.operand.name in ("float32", "float64"):
+        is_wide = case.kernels.startswith("avx512")
+        if is_wide and case.problem.operand.name in ("float32", "float64"):
             rates = (regret.rates_of(case, backend=x) for x in ("cpu", "numpy"))
             method = case.options[regret.choice(case, *rates)]
             chosen += [method.label] if method.backend == "cpu" and method.scheme else []
