@@ -39,7 +39,7 @@ _SHARE = 0.6  # of the memory, at which workers of distributed begin to write ch
 _INPUTS = 0.25  # of a task's bytes, for the chunks that it reads
 _WORKSPACE = 0.125  # of it, at most, for falcon's own buffers
 _LEAST_WORKSPACE = 2**24
-_TASK = 1e-3  # seconds that Dask takes for a task
+_PRODUCT = 2.5e-4  # seconds in Python for a product of two chunks, one at a time in a worker
 _MINUTES = 600  # seconds, from which times are in minutes or more
 # How much longer a product of chunks may take with less workspace: in general, and with
 # reread=True, which is for arrays that do not fit.
@@ -167,7 +167,7 @@ class GridPlan:
         return "\n".join([*lines, "", chunk] if chunk else lines)
 
     def _total(self, tasks: int) -> str:
-        """Return the time of all tasks, the longest at least, and what they read of x and y."""
+        """Return the time of all products, of the longest task at least, and what is read."""
         assert self.chunk is not None and self.operand is not None
         grid, read = self.grid, 0
         sides = (grid.x, grid.y[-1], self.operand.left), (grid.y, grid.x[-2], self.operand.right)
@@ -177,7 +177,8 @@ class GridPlan:
         at_once = max(1, min(self.cluster.slots, tasks))
         most = max((sum(k.size for k in task) for task in chain(*self.steps)), default=0)
         longest = prod(map(max, grid.chunks)) * most / prod(grid.largest)
-        seconds = predicted(self.chunk).total * max(products / at_once, longest) + tasks * _TASK
+        seconds = predicted(self.chunk).total * max(products / at_once, longest)
+        seconds += grid.outputs * len(grid.K) * _PRODUCT / self.cluster.workers
         time = f"{seconds:.{0 if seconds > 10 else 2}f} s"
         return (
             f"{time if seconds < _MINUTES else format_time(seconds)}, if workers are as fast as "

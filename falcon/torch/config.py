@@ -83,9 +83,9 @@ class LinearConfig:
         validated(given)
         if self.scheme not in ("auto", "classical") and isinstance(self.scheme, str):
             falcon.schemes.get(self.scheme)
-        for name in ("min_m", "rows"):
-            if name == "rows" or self.min_m is not None:
-                check_integer(name, getattr(self, name))
+        check_integer("rows", self.rows)
+        if self.min_m is not None:
+            check_integer("min_m", self.min_m)
         for name in ("batch_invariant", "measure"):
             check_switch(name, getattr(self, name))
         if self.batch_invariant and self.scheme not in ("auto", "classical"):
